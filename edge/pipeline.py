@@ -1,0 +1,225 @@
+"""One source, end to end: every frame is analysed, masked and only then handed to the recorder.
+
+    source -> detector (several frames in parallel) -> mask planner (looks ahead) -> anonymiser -> recorder
+
+The delay line holds frames until the planner has seen `look_ahead_s` of what follows them. A frame leaves it in one of
+two ways only: with the planned regions masked, or masked whole (P1 in docs/architecture.md).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from edge.anonymize.gate import Anonymizer, SafeFrame
+from edge.detect.schedule import CutDetector, ScanSchedule
+from edge.errors import DetectorError, EdgeError
+from edge.messages import Summary
+from edge.settings import RunSettings
+from edge.track.planner import MaskPlanner
+from edge.types import Detections, Frame, Picture, Region
+
+# Frames in the delay line never take more than this; at 4K and 60 fps the look-ahead gets shorter instead.
+DELAY_LINE_BYTES = 256 << 20
+READ_TIMEOUT_S = 0.2
+
+
+class FrameSource(Protocol):
+    """Gives frames in presentation order. `read` waits at most `timeout_s`; None means no frame yet or the end."""
+
+    ended: bool
+    ended_early: str | None
+
+    def read(self, timeout_s: float) -> Frame | None: ...
+
+
+class FaceDetector(Protocol):
+    """Finds faces; called from several threads at once. See `edge.detect.detector.Detector`."""
+
+    score_threshold: float
+
+    def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]: ...
+
+    def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Detections: ...
+
+
+class FrameSink(Protocol):
+    """Takes safe frames, and nothing else. See `edge.video.recorder.Recorder`."""
+
+    def write(self, safe: SafeFrame) -> None: ...
+
+
+@dataclass(slots=True)
+class _Analysis:
+    frame: Frame
+    cut: bool
+    result: Future[Detections]
+
+
+class Pipeline:
+    """Runs one source to its end. Not reusable.
+
+    on_progress: called with the running summary about five times a second.
+    on_frame: called for each frame just before it is written, with its regions and how it was redacted; for the sidecar.
+    should_stop: asked about five times a second; when true, the source is not read further and the rest is written.
+    """
+
+    def __init__(
+        self,
+        source: FrameSource,
+        detector: FaceDetector,
+        anonymizer: Anonymizer,
+        sink: FrameSink,
+        settings: RunSettings,
+        threads: int,
+        on_progress: Callable[[Summary], None] = lambda summary: None,
+        on_frame: Callable[[Frame, Sequence[Region], str], None] = lambda frame, regions, redaction: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._source = source
+        self._detector = detector
+        self._anonymizer = anonymizer
+        self._sink = sink
+        self._settings = settings
+        self._threads = threads
+        self._on_progress = on_progress
+        self._on_frame = on_frame
+        self._should_stop = should_stop
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="detect")
+        self._analysing: deque[_Analysis] = deque()
+        self._delayed: deque[Frame] = deque()
+        self._failed: dict[int, str] = {}        # frame index -> why it has to be masked whole
+        self._stalled = False
+        self._epoch: int | None = None
+        self._summary = Summary()
+        self._started_s = time.monotonic()
+        self._reported_s = 0.0
+
+    def run(self) -> Summary:
+        """Process the source to its end (or until asked to stop) and return the totals.
+
+        Raises what the source or the recorder raise; frames still in the delay line are then dropped, unwritten.
+        """
+        try:
+            while not self._source.ended:
+                if self._report() and self._should_stop():
+                    self._summary.stopped = True
+                    break
+                frame = self._source.read(READ_TIMEOUT_S)
+                if frame is not None:
+                    self._admit(frame)
+            self._drain()
+        finally:
+            self._executor.shutdown(wait=not self._stalled, cancel_futures=True)
+            for frame in [*self._delayed, *(analysis.frame for analysis in self._analysing)]:
+                frame.release()
+            self._delayed.clear()
+            self._analysing.clear()
+        self._summary.ended_early = self._source.ended_early
+        self._summary.elapsed_s = time.monotonic() - self._started_s
+        return self._summary
+
+    def _admit(self, frame: Frame) -> None:
+        """Start the analysis of a new frame; pass on what has become ready."""
+        if frame.epoch != self._epoch:
+            self._drain()
+            self._begin_epoch(frame)
+        cut = self._cuts.is_cut(frame.picture)
+        scales = self._schedule.next(frame.pts_ns / 1e9, cut)
+        result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
+        self._analysing.append(_Analysis(frame, cut, result))
+        while self._analysing and (len(self._analysing) > self._threads + 1 or self._analysing[0].result.done()):
+            self._observe(self._analysing.popleft())
+
+    def _begin_epoch(self, frame: Frame) -> None:
+        """New picture format: nothing that was known about the old one holds."""
+        picture, track = frame.picture, self._settings.track
+        self._epoch = frame.epoch
+        self._min_score = self._detector.score_threshold * track.keep_ratio
+        scales = self._settings.detect.scales or self._detector.scales_for(picture.width_px, picture.height_px)
+        self._schedule = ScanSchedule(scales, self._settings.detect.scan_interval_s)
+        self._cuts = CutDetector()
+        self._planner = MaskPlanner(track, self._detector.score_threshold, picture.width_px, picture.height_px)
+        frame_bytes = sum(plane.samples.nbytes for plane in picture.planes)
+        self._delay_limit = max(2, DELAY_LINE_BYTES // frame_bytes)
+
+    def _observe(self, analysis: _Analysis) -> None:
+        """Tell the planner what was found in the oldest frame under analysis, and write what need not wait longer."""
+        frame = analysis.frame
+        self._delayed.append(frame)
+        try:
+            detections = self._outcome(analysis.result)
+        except DetectorError as error:
+            self._failed[frame.index] = error.message
+            self._planner.observe_failure(frame.index, frame.pts_ns / 1e9)
+        else:
+            self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
+        horizon_ns = frame.pts_ns - int(self._settings.track.look_ahead_s * 1e9)
+        while self._delayed and (self._delayed[0].pts_ns <= horizon_ns or len(self._delayed) > self._delay_limit):
+            self._write(self._delayed.popleft())
+
+    def _outcome(self, result: Future[Detections]) -> Detections:
+        """What the detector found, checked. Raises DetectorError for anything else, whatever went wrong in there."""
+        if self._stalled:
+            raise DetectorError("the detector is stuck")
+        try:
+            detections = result.result(self._settings.detect.deadline_s)
+        except FutureTimeoutError:
+            self._stalled = True       # its threads cannot be stopped: everything from here on is masked whole
+            raise DetectorError(f"no answer from the detector in {self._settings.detect.deadline_s:g} s") from None
+        except EdgeError as error:
+            raise DetectorError(error.message) from error
+        except Exception as error:
+            raise DetectorError(f"{type(error).__name__}: {error}") from error
+        if not isinstance(detections, Detections):
+            raise DetectorError(f"the detector returned {type(detections).__name__}")
+        if not (np.isfinite(detections.boxes).all() and np.isfinite(detections.scores).all()):
+            raise DetectorError("the detector returned numbers that are not finite")
+        return detections
+
+    def _write(self, frame: Frame) -> None:
+        """The only way out of the delay line: masked, or masked whole."""
+        regions = self._planner.plan(frame.index)
+        why = self._failed.pop(frame.index, None) or ("damaged picture" if frame.damaged else None)
+        if why is None:
+            safe = self._anonymizer.apply(frame, regions)
+        else:
+            safe = self._anonymizer.redact(frame, why)
+        self._count(safe, regions, why)
+        self._on_frame(frame, regions, safe.redaction)
+        self._sink.write(safe)
+
+    def _drain(self) -> None:
+        """Finish everything that is under way: the source ended, or its picture format changed."""
+        while self._analysing:
+            self._observe(self._analysing.popleft())
+        while self._delayed:
+            self._write(self._delayed.popleft())
+        if self._epoch is not None:
+            self._summary.tracks += self._planner.tracks_seen
+            self._epoch = None
+
+    def _count(self, safe: SafeFrame, regions: Sequence[Region], why: str | None) -> None:
+        summary = self._summary
+        summary.frames += 1
+        summary.faces += len(regions)
+        summary.masked_share_sum += safe.masked_share
+        if safe.redaction == "whole":
+            summary.whole_frames = summary.whole_frames + Counter({why or "masking failed": 1})
+
+    def _report(self) -> bool:
+        """Report progress when it is time to; true when it was."""
+        now_s = time.monotonic()
+        if now_s - self._reported_s < READ_TIMEOUT_S:
+            return False
+        self._reported_s = now_s
+        self._summary.elapsed_s = now_s - self._started_s
+        self._on_progress(self._summary)
+        return True
