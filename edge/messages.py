@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from edge.settings import RunSettings
 
@@ -93,6 +94,18 @@ class Failed:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Sent to the worker: read no further, finish what has been read."""
+
+
+class Reporter(Protocol):
+    """What a job tells while it runs, and asks. Implemented by the worker process."""
+
+    def announce(self, started: Started) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def progress(self, summary: Summary) -> None: ...
+
+    def stop_requested(self) -> bool: ...
 
 
 Message = Started | Progress | Note | Finished | Failed

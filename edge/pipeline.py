@@ -8,6 +8,7 @@ two ways only: with the planned regions masked, or masked whole (P1 in docs/arch
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ import numpy as np
 from edge.anonymize.gate import Anonymizer, SafeFrame
 from edge.detect.schedule import CutDetector, ScanSchedule
 from edge.errors import DetectorError, EdgeError
-from edge.messages import Summary
+from edge.messages import Reporter, Summary
 from edge.settings import RunSettings
 from edge.track.planner import MaskPlanner
 from edge.types import Detections, Frame, Picture, Region
@@ -56,6 +57,13 @@ class FrameSink(Protocol):
     def write(self, safe: SafeFrame) -> None: ...
 
 
+FrameListener = Callable[[Frame, Sequence[Region], str], None]
+
+
+def ignore_frame(frame: Frame, regions: Sequence[Region], redaction: str) -> None:
+    """The frame listener that does nothing."""
+
+
 @dataclass(slots=True)
 class _Analysis:
     frame: Frame
@@ -66,9 +74,9 @@ class _Analysis:
 class Pipeline:
     """Runs one source to its end. Not reusable.
 
-    on_progress: called with the running summary about five times a second.
-    on_frame: called for each frame just before it is written, with its regions and how it was redacted; for the sidecar.
-    should_stop: asked about five times a second; when true, the source is not read further and the rest is written.
+    reporter: gets the running summary about five times a second, and is then asked whether to stop; if so, the source
+        is not read further and what has been read is written.
+    on_frame: called for each frame just before it is written, with its regions and how it was redacted.
     """
 
     def __init__(
@@ -78,21 +86,19 @@ class Pipeline:
         anonymizer: Anonymizer,
         sink: FrameSink,
         settings: RunSettings,
-        threads: int,
-        on_progress: Callable[[Summary], None] = lambda summary: None,
-        on_frame: Callable[[Frame, Sequence[Region], str], None] = lambda frame, regions, redaction: None,
-        should_stop: Callable[[], bool] = lambda: False,
+        reporter: Reporter,
+        on_frame: FrameListener = ignore_frame,
     ) -> None:
         self._source = source
         self._detector = detector
         self._anonymizer = anonymizer
         self._sink = sink
         self._settings = settings
-        self._threads = threads
-        self._on_progress = on_progress
+        self._reporter = reporter
         self._on_frame = on_frame
-        self._should_stop = should_stop
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="detect")
+        # One detector run per processor scales better than several processors on one run: the networks are small.
+        self._threads = settings.detect.threads or len(os.sched_getaffinity(0))
+        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="detect")
         self._analysing: deque[_Analysis] = deque()
         self._delayed: deque[Frame] = deque()
         self._failed: dict[int, str] = {}        # frame index -> why it has to be masked whole
@@ -109,7 +115,7 @@ class Pipeline:
         """
         try:
             while not self._source.ended:
-                if self._report() and self._should_stop():
+                if self._report() and self._reporter.stop_requested():
                     self._summary.stopped = True
                     break
                 frame = self._source.read(READ_TIMEOUT_S)
@@ -188,10 +194,7 @@ class Pipeline:
         """The only way out of the delay line: masked, or masked whole."""
         regions = self._planner.plan(frame.index)
         why = self._failed.pop(frame.index, None) or ("damaged picture" if frame.damaged else None)
-        if why is None:
-            safe = self._anonymizer.apply(frame, regions)
-        else:
-            safe = self._anonymizer.redact(frame, why)
+        safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
         self._count(safe, regions, why)
         self._on_frame(frame, regions, safe.redaction)
         self._sink.write(safe)
@@ -221,5 +224,5 @@ class Pipeline:
             return False
         self._reported_s = now_s
         self._summary.elapsed_s = now_s - self._started_s
-        self._on_progress(self._summary)
+        self._reporter.progress(self._summary)
         return True

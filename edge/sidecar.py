@@ -1,0 +1,60 @@
+"""JSON lines beside an output: what was masked where, frame by frame. Boxes only; never pixels or embeddings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from edge import __version__
+from edge.storage import part_path, publish
+from edge.types import Frame, Region
+
+
+def sidecar_path(output: Path) -> Path:
+    """Where the sidecar of an output file goes: its full name plus ``.jsonl``."""
+    return output.with_name(output.name + ".jsonl")
+
+
+class Sidecar:
+    """Writes `path` line by line under a ``.part`` name; `close` gives it its final name.
+
+    The first line describes the run, each further line one frame: ``{"frame", "epoch", "pts_s", "redaction",
+    "regions": [{"track", "origin", "box": [x1, y1, x2, y2]}]}``, boxes in pixels of the output, before mask scale.
+    """
+
+    def __init__(self, path: Path, overwrite: bool, head: dict[str, Any]) -> None:
+        self._path = path
+        self._overwrite = overwrite
+        self._part = part_path(path)
+        self._file: IO[str] = self._part.open("w", encoding="utf-8")
+        self._line({"edge": __version__, **head})
+
+    def frame(self, frame: Frame, regions: Sequence[Region], redaction: str) -> None:
+        """Add one frame."""
+        self._line(
+            {
+                "frame": frame.index,
+                "epoch": frame.epoch,
+                "pts_s": round(frame.pts_ns / 1e9, 6),
+                "redaction": redaction,
+                "regions": [
+                    {"track": r.track_id, "origin": r.origin, "box": [round(v, 1) for v in r.box]} for r in regions
+                ],
+            }
+        )
+
+    def _line(self, value: dict[str, Any]) -> None:
+        self._file.write(json.dumps(value, separators=(",", ":")) + "\n")
+
+    def close(self) -> Path:
+        """Finish and publish; returns the final path."""
+        self._file.close()
+        publish(self._part, self._path, overwrite=self._overwrite)
+        return self._path
+
+    def abort(self) -> None:
+        """Leave no sidecar behind: the recording that it describes was not finished."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)

@@ -1,0 +1,62 @@
+"""One video file or stream to one anonymised MP4: puts the parts of the frame path together and runs them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from edge.anonymize.gate import Anonymizer
+from edge.errors import InputError
+from edge.messages import Finished, Job, Reporter, Started
+from edge.pipeline import Pipeline, ignore_frame
+from edge.sidecar import Sidecar, sidecar_path
+from edge.video.recorder import Recorder
+from edge.video.source import open_source
+
+if TYPE_CHECKING:
+    from edge.detect.detector import Detector
+
+
+def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finished:
+    """Run `job` and return its totals and files.
+
+    Raises InputError or RetryLater for the source, StorageError for the output, UnavailableError for a missing part.
+    Whatever was recorded by then keeps its ``.part`` name, every frame of it masked.
+    """
+    settings = job.settings
+    with ExitStack() as stack:
+        source = open_source(job.source, settings.source, user=job.user, password=job.password)
+        stack.callback(source.close)
+        recorder = Recorder(job.output, settings.record, live=source.info.live, audio_from=source)
+        stack.callback(recorder.abort)      # does nothing once the recorder is closed
+        sidecar = None
+        if settings.record.sidecar:
+            head = {"source": job.source, "model": detector.name, "mask": settings.mask.method}
+            sidecar = Sidecar(sidecar_path(job.output), settings.record.overwrite, head)
+            stack.callback(sidecar.abort)
+        reporter.announce(
+            Started(
+                frames=source.info.frames,
+                ran_on={
+                    "model": detector.describe(),
+                    "decoder": source.info.decoder,
+                    "encoder": recorder.encoder,
+                },
+            )
+        )
+        pipeline = Pipeline(
+            source,
+            detector,
+            Anonymizer(settings.mask),
+            recorder,
+            settings,
+            reporter,
+            on_frame=sidecar.frame if sidecar else ignore_frame,
+        )
+        summary = pipeline.run()
+        if summary.frames == 0:
+            raise InputError(f"{job.source}: no picture could be decoded", "is it a video, and complete?")
+        outputs = recorder.close()
+        if sidecar:
+            outputs = (*outputs, sidecar.close())
+        return Finished(summary, outputs)
