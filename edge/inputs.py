@@ -12,12 +12,12 @@ from edge.errors import InputError, StorageError, UsageError
 from edge.messages import Job
 from edge.settings import RunSettings
 
-VIDEO_SUFFIXES = frozenset(
-    (
-        ".mp4 .m4v .mov .mkv .webm .avi .ts .mts .m2ts .mpg .mpeg .gif .h264 .264 .h265 .265 .hevc "
-        ".3gp .wmv .flv .ogv .mjpeg .mjpg .y4m .vob"
-    ).split()
-)
+# fmt: off
+VIDEO_SUFFIXES = frozenset({
+    ".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mts", ".m2ts", ".mpg", ".mpeg", ".gif", ".h264", ".264",
+    ".h265", ".265", ".hevc", ".3gp", ".wmv", ".flv", ".ogv", ".mjpeg", ".mjpg", ".y4m", ".vob",
+})
+# fmt: on
 PICTURE_SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
 STREAM_SCHEMES = frozenset({"rtsp", "rtsps"})
 # Marks our own results, so that a folder run does not anonymise them again.

@@ -17,7 +17,8 @@ Transport = Literal["tcp", "udp"]
 class Zone:
     """A polygon in fractions of the picture (0 to 1, x right, y down), at least three corners.
 
-    ``always`` is masked in every frame; in ``never`` zones nothing is masked, unless it also lies in an ``always`` zone.
+    ``always`` is masked in every frame; in ``never`` zones nothing is masked,
+    unless it also lies in an ``always`` zone.
     """
 
     kind: Literal["always", "never"]
