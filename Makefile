@@ -1,0 +1,32 @@
+# `make help` lists the targets. Paths are relative, so that the checkout may lie in a folder with spaces.
+PYTHON ?= /usr/bin/python3
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
+
+setup: ## install system packages and the project into .venv (also done by run and test)
+	@sh tests/harness/setup.sh run
+
+run: setup ## anonymise a sample from an RTSP camera on this machine into out/
+	@.venv/bin/python -m tests.harness.first_run
+
+setup-test:
+	@sh tests/harness/setup.sh test
+
+lint: setup-test ## ruff and mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+
+test: lint ## ruff, mypy and all tests; PYTEST_ARGS="-k words" for some of them
+	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+bench: setup-test ## speed and memory on this machine, beside deface
+	@.venv/bin/python -m tests.bench
+
+clean: ## remove .venv, caches and built files; results in out/ stay
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
