@@ -1,0 +1,251 @@
+"""What to mask in a frame, given the frames before and after it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
+import numpy.typing as npt
+
+from edge.settings import TrackSettings
+from edge.track.association import Float64, match, overlaps, to_centres
+from edge.track.placement import Limits, Moment, Placement, place
+from edge.track.track import Observation, Track
+from edge.track.tuning import Tuning
+from edge.types import Detections, Float32, Region
+
+WHOLE_MARGIN = 1.0
+"""A frame hidden as one region: how far it reaches over each border, in picture sizes, so that an ellipse covers it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Usable detections of one frame: centre boxes float64 (N, 4), scores float64 (N,), landmarks (N, 5, 2) or None."""
+
+    boxes: Float64
+    scores: Float64
+    landmarks: Float32 | None
+
+    def take(self, rows: npt.NDArray[np.intp]) -> _Candidates:
+        points = None if self.landmarks is None else self.landmarks[rows]
+        return _Candidates(self.boxes[rows], self.scores[rows], points)
+
+    def observation(self, row: int, index: int, time_s: float) -> Observation:
+        x, y, w, h = self.boxes[row].tolist()
+        points = None if self.landmarks is None else self.landmarks[row]
+        return Observation(index, time_s, (x, y, w, h), float(self.scores[row]), points)
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A frame that was observed and not yet planned. leftover: weak detections that no track has used."""
+
+    index: int
+    time_s: float
+    failed: bool
+    leftover: _Candidates | None
+
+
+class MaskPlanner:
+    """Tracks faces through the frames of one source and says what to mask in each.
+
+    Use: `observe` every frame in order; call `plan` for a frame, in order, once `ready` says so or the source has
+    ended. Not thread-safe. Memory is bounded by the look-ahead and the faces in it.
+    """
+
+    def __init__(self, settings: TrackSettings, score_threshold: float, width_px: int, height_px: int,
+                 tuning: Tuning | None = None) -> None:
+        """score_threshold: a track starts at this score; width_px, height_px: size of the stored picture."""
+        self._tuning = tuning or Tuning()
+        self._look_ahead_s = settings.look_ahead_s
+        self._threshold = score_threshold
+        self._keep_threshold = settings.keep_ratio * score_threshold
+        self._limits = Limits(score_threshold, settings.hold_s, settings.look_ahead_s * self._tuning.lead_share,
+                              width_px, height_px)
+        self._memory_s = settings.hold_s + settings.look_ahead_s
+        self._next_identity = 1
+        self._tracks_seen = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all frames and tracks, as at the start of an epoch. Track numbers and `tracks_seen` go on."""
+        self._tracks: list[Track] = []
+        self._pending: deque[_Pending] = deque()
+        self._barrier = 0
+        self._newest_index = -1
+        self._newest_s = float("-inf")
+        self._step_s = 1 / 30
+
+    @property
+    def tracks_seen(self) -> int:
+        """Tracks that were part of a plan so far."""
+        return self._tracks_seen
+
+    @property
+    def keep_threshold(self) -> float:
+        """Detections with lower scores are of no use here."""
+        return self._keep_threshold
+
+    def ready(self, index: int) -> bool:
+        """Whether enough frames after `index` were observed to plan it with the full look-ahead."""
+        for frame in self._pending:
+            if frame.index == index:
+                enough = self._newest_index - index >= self._tuning.lead_frames or self._look_ahead_s == 0
+                return enough and self._newest_s - frame.time_s >= self._look_ahead_s - 1e-6
+        return False
+
+    def observe(self, index: int, pts_s: float, detections: Detections, cut: bool = False) -> None:
+        """Take in the detections of the next frame. cut: a new shot begins with this frame.
+
+        Detections that are no boxes (not finite, or empty) make the whole frame masked.
+        """
+        time_s = self._clock(index, pts_s)
+        if cut:
+            self._end_shot(index)
+        boxes = np.asarray(detections.boxes, np.float64)
+        sane = bool(np.isfinite(boxes).all() and np.isfinite(detections.scores).all()
+                    and (boxes[:, 2:] > boxes[:, :2]).all())
+        frame = _Pending(index, time_s, failed=not sane, leftover=None)
+        self._pending.append(frame)
+        if sane and len(detections):
+            rows = np.flatnonzero(detections.scores >= self._keep_threshold)
+            if len(rows):
+                whole = _Candidates(to_centres(boxes), np.asarray(detections.scores, np.float64), detections.landmarks)
+                self._associate(frame, whole.take(rows))
+
+    def observe_failure(self, index: int, pts_s: float) -> None:
+        """The detector failed on the next frame. It is planned as wholly masked; tracks bridge it."""
+        self._pending.append(_Pending(index, self._clock(index, pts_s), failed=True, leftover=None))
+
+    def plan(self, index: int) -> tuple[Region, ...]:
+        """Regions to mask in frame `index`, which must have been observed; frames before it are forgotten.
+
+        Raises ValueError for a frame that was not observed or was planned before.
+        """
+        while self._pending and self._pending[0].index < index:
+            self._pending.popleft()
+        if not self._pending or self._pending[0].index != index:
+            raise ValueError(f"frame {index} was not observed, or was planned before")
+        frame = self._pending.popleft()
+        moment = Moment(index, frame.time_s, self._newest_s)
+        regions = [self._whole()] if frame.failed else []
+        kept: list[Track] = []
+        for track in self._tracks:
+            placed = place(track, moment, self._limits, self._tuning)
+            if placed is not None:
+                regions.append(self._region(track, placed))
+            track.forget(frame.time_s - self._tuning.velocity_window_s - self._tuning.smooth_s)
+            if placed is not None or track.last.frame >= index or self._is_open(track):
+                kept.append(track)
+        self._tracks = kept
+        return tuple(regions)
+
+    def _region(self, track: Track, placed: Placement) -> Region:
+        if not track.shown:
+            track.shown = True
+            self._tracks_seen += 1
+        (x, y, w, h), origin, points = placed
+        landmarks = None if points is None else tuple((px, py) for px, py in points.tolist())
+        return Region((x - w / 2, y - h / 2, x + w / 2, y + h / 2), track.identity, origin, landmarks)
+
+    def _whole(self) -> Region:
+        w, h = self._limits.width_px, self._limits.height_px
+        return Region((-WHOLE_MARGIN * w, -WHOLE_MARGIN * h, (1 + WHOLE_MARGIN) * w, (1 + WHOLE_MARGIN) * h), 0, "held")
+
+    def _clock(self, index: int, pts_s: float) -> float:
+        """Strictly increasing time of a frame; where the source's own does not increase, the usual step is used."""
+        if index <= self._newest_index:
+            raise ValueError(f"frame {index} was observed after frame {self._newest_index}")
+        first = self._newest_index < 0
+        time_s = pts_s if isfinite(pts_s) else (0.0 if first else self._newest_s + self._step_s)
+        if not first:
+            if time_s <= self._newest_s:
+                time_s = self._newest_s + self._step_s
+            else:
+                self._step_s = min(time_s - self._newest_s, 1.0)
+        self._newest_index, self._newest_s = index, time_s
+        return time_s
+
+    def _end_shot(self, index: int) -> None:
+        self._barrier = index
+        for track in self._tracks:
+            if track.cut is None:
+                track.cut = index
+
+    def _is_open(self, track: Track) -> bool:
+        """Whether a later detection may still continue the track."""
+        return (self._newest_s - track.last.time_s <= self._memory_s
+                or self._newest_index - track.last.frame <= self._tuning.hold_frames)
+
+    def _associate(self, frame: _Pending, found: _Candidates) -> None:
+        """Continue tracks, start new ones from strong detections, and keep weak leftovers for tracing back."""
+        tuning = self._tuning
+        strong = found.scores >= self._threshold
+        going = [track for track in self._tracks if self._is_open(track)]
+        used: list[tuple[int, Track]] = []
+        if going:
+            predicted = np.array([track.last.box if track.cut is not None else track.predict(frame.time_s, tuning)
+                                  for track in going])
+            gates = np.array([self._gate(track, frame.time_s) for track in going])
+            shares = np.where(strong, 1.0, tuning.weak_gate_share)
+            for row, column in match(predicted, gates[:, None] * shares[None, :], found.boxes,
+                                     tuning.size_ratio_limit, tuning.overlap_gate_iou):
+                track = going[row]
+                if track.cut is not None:
+                    box = found.boxes[column:column + 1]
+                    if overlaps(predicted[row:row + 1], box)[0, 0] < tuning.cut_iou:
+                        continue
+                    track.cut = None
+                track.extend(found.observation(column, frame.index, frame.time_s))
+                used.append((column, track))
+        taken = {column for column, _ in used}
+        for column in np.flatnonzero(strong).tolist():
+            if column not in taken:
+                used.append((column, self._start_or_widen(frame, found, column, used)))
+                taken.add(column)
+        rest = [column for column in range(len(found.scores)) if column not in taken]
+        frame.leftover = found.take(np.array(rest, np.intp)) if rest else None
+
+    def _gate(self, track: Track, time_s: float) -> float:
+        tuning = self._tuning
+        if track.cut is not None:
+            return tuning.gate_sizes
+        growth = (tuning.first_gate_growth_sizes_per_s if len(track.observations) == 1
+                  else tuning.gate_growth_sizes_per_s)
+        return min(tuning.gate_sizes + growth * (time_s - track.last.time_s), tuning.gate_limit_sizes)
+
+    def _start_or_widen(self, frame: _Pending, found: _Candidates, column: int,
+                        used: list[tuple[int, Track]]) -> Track:
+        seen = found.observation(column, frame.index, frame.time_s)
+        if used:
+            iou = overlaps(found.boxes[[other for other, _ in used]], found.boxes[column:column + 1])[:, 0]
+            best = int(iou.argmax())
+            if iou[best] >= self._tuning.duplicate_iou:
+                twin = used[best][1]
+                twin.widen(seen.box)
+                return twin
+        track = Track(self._next_identity, seen, self._barrier)
+        self._next_identity += 1
+        self._tracks.append(track)
+        self._trace_back(track)
+        return track
+
+    def _trace_back(self, track: Track) -> None:
+        """Extend a new track into the past through weak detections of frames that are not planned yet."""
+        tuning = self._tuning
+        for frame in reversed(self._pending):
+            weak, first = frame.leftover, track.first
+            if frame.index >= first.frame or weak is None:
+                continue
+            gap_s = first.time_s - frame.time_s
+            if frame.index < track.barrier or (gap_s > tuning.trace_gap_s and first.frame - frame.index > 1):
+                return
+            gate = tuning.weak_gate_share * min(
+                tuning.gate_sizes + tuning.gate_growth_sizes_per_s * gap_s, tuning.gate_limit_sizes)
+            for _, column in match(np.array([first.box]), np.array([[gate]]), weak.boxes,
+                                   tuning.size_ratio_limit, tuning.overlap_gate_iou):
+                track.extend_back(weak.observation(column, frame.index, frame.time_s))
+                rest = np.flatnonzero(np.arange(len(weak.scores)) != column)
+                frame.leftover = weak.take(rest) if len(rest) else None
