@@ -96,7 +96,7 @@ def frames(face: UInt8) -> list[UInt8]:
     person = face[top:bottom, left:right]
     alpha = np.zeros(person.shape[:2], np.float32)
     cv2.rectangle(alpha, (24, 12), (right - left - 24, bottom - top - 24), 1.0, -1)
-    alpha = cv2.GaussianBlur(alpha, (0, 0), 8)
+    soft = cv2.GaussianBlur(alpha, (0, 0), 8)
     background = _background()
     pictures = []
     for index in range(FPS * DURATION_S):
@@ -108,7 +108,7 @@ def frames(face: UInt8) -> list[UInt8]:
         affine = np.array([[scale, 0, shift_x], [0, scale, shift_y]], np.float32)
         size, flags = (WIDTH_PX, HEIGHT_PX), cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
         drawn = cv2.warpAffine(person, affine, size, flags=flags)
-        weight = cv2.warpAffine(alpha, affine, size)
+        weight = cv2.warpAffine(soft, affine, size)
         pan = int(2 * index), int(40 + 40 * np.sin(time_s))
         behind = background[pan[1] : pan[1] + HEIGHT_PX, pan[0] : pan[0] + WIDTH_PX]
         pictures.append(np.asarray(cv2.blendLinear(drawn, behind, weight, 1 - weight), np.uint8))

@@ -1,0 +1,113 @@
+"""Fixtures for all tests, and the checks that every test passes: it leaves nothing behind and shows no secret."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import time
+import urllib.parse
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.leftovers import Leftovers
+
+ROOT = Path(__file__).parents[1]
+SETTLE_S = 3.0
+# Used wherever a test needs a password; found in any output, it fails that test (P8).
+PASSWORD = "correct/horse@battery:staple"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run tests marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        skip = pytest.mark.skip(reason="slow; run with --slow")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(skip)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    """Fail a test whose output shows the password, plain or as it stands in an address."""
+    report: Any = yield
+    quoted = urllib.parse.quote(PASSWORD, safe="")
+    for title, text in report.sections:
+        if re.search(f"{re.escape(PASSWORD)}|{re.escape(quoted)}", text, re.IGNORECASE):
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid}: the password stands in '{title}'"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test that leaves a thread, a child process or an open file."""
+    before = Leftovers.now()
+    yield
+    deadline_s = time.monotonic() + SETTLE_S
+    while left := Leftovers.now().since(before):
+        gc.collect()
+        if time.monotonic() > deadline_s:
+            pytest.fail("left behind: " + "; ".join(left))
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real models, photos and clips, or a skip where it is absent. $EDGE_TEST_DATA says where it is."""
+    path = Path(os.environ.get("EDGE_TEST_DATA") or ROOT.parent / "shared" / "data")
+    if not (path / "MANIFEST.tsv").is_file():
+        pytest.skip(f"no test data at {path}; set EDGE_TEST_DATA to the folder that holds it")
+    return path
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Path:
+    """A small real detector: YuNet from the test data, else whatever model is installed, else a skip."""
+    data = Path(os.environ.get("EDGE_TEST_DATA") or ROOT.parent / "shared" / "data")
+    yunet = data / "models" / "detectors" / "yunet_n_dynamic.onnx"
+    if yunet.is_file():
+        return yunet
+    from edge.errors import EdgeError
+    from edge.models.fetch import choose
+
+    try:
+        return choose("auto").path
+    except EdgeError as error:
+        pytest.skip(f"no detector model: {error}")
+
+
+@pytest.fixture(scope="session")
+def sample() -> Path:
+    """A 12 s clip of 640x360 with one face whose place is known: `tests.harness.sample.face_box`."""
+    from tests.harness import sample as clip
+
+    try:
+        return clip.ensure()
+    except clip.SampleUnavailable as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def password() -> str:
+    """The password to use in a test; it must not turn up in any output."""
+    return PASSWORD
+
+
+@pytest.fixture
+def rtsp_sample(sample: Path) -> Iterator[Any]:
+    """A running RTSP server whose mount "sample" plays the sample over and over."""
+    from tests.harness.rtspd import RtspServer
+
+    with RtspServer({"sample": sample}) as server:
+        yield server
+
+
