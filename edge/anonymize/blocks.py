@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import cv2
 import numpy as np
 
 from edge.anonymize.masks import Mask, Samples
 from edge.types import Float32
 
-MIN_BLOCK_PX = 4
-"""Blocks are never smaller, so that a small face keeps even fewer of them: 3 across 12 pixels, 1 across 7."""
-
 _MAX_BLOCKS = 32
 
 
-def block_counts(width_px: int, height_px: int, blocks: int) -> tuple[int, int]:
+def block_counts(width_px: int, height_px: int, blocks: int, min_block_px: int) -> tuple[int, int]:
     """Blocks across and down for a mask of this size: `blocks` or fewer along the shorter side, no finer elsewhere."""
     short = min(width_px, height_px)
-    along_short = max(1, min(blocks, short // MIN_BLOCK_PX))
-    block_px = max(short / along_short, MIN_BLOCK_PX)
+    along_short = max(1, min(blocks, short // min_block_px))
+    block_px = max(short / along_short, min_block_px)
 
     def count(side_px: int) -> int:
         return max(1, min(_MAX_BLOCKS, int(side_px / block_px + 1e-9)))
@@ -34,7 +33,7 @@ def grid(mask: Mask, blocks: int, step: int) -> tuple[list[int], list[int]]:
     """
     x1, y1, x2, y2 = mask.bounds
     left, top, right, bottom = mask.visible
-    across, down = block_counts(x2 - x1, y2 - y1, blocks)
+    across, down = block_counts(x2 - x1, y2 - y1, blocks, mask.min_block_px)
     return _edges(x1, x2, left, right, across, step), _edges(y1, y2, top, bottom, down, step)
 
 
@@ -56,10 +55,27 @@ def block_means(samples: Samples, columns: list[int], rows: list[int]) -> Float3
     """
     sums = np.empty((len(rows) - 1, *samples.shape[1:]), np.float32)
     for row in range(len(rows) - 1):
-        strip = samples[rows[row] : rows[row + 1]]
-        sums[row] = cv2.reduce(strip, 0, cv2.REDUCE_SUM, dtype=cv2.CV_32F).reshape(samples.shape[1:])
-    # float64, because the sum of a large 16-bit block does not fit 24 bits
-    totals = np.add.reduceat(sums, columns[:-1], axis=1, dtype=np.float64)
-    areas = np.outer(np.diff(rows), np.diff(columns))
-    means: Float32 = (totals / areas.reshape(areas.shape + (1,) * (samples.ndim - 2))).astype(np.float32)
+        # many times faster than cv2.resize with INTER_AREA or numpy.add.reduceat on the samples themselves
+        cv2.reduce(samples[rows[row] : rows[row + 1]], 0, cv2.REDUCE_SUM, sums[row : row + 1], cv2.CV_32F)
+    means: Float32 = np.add.reduceat(sums, columns[:-1], axis=1)
+    widths = np.array(_sizes(columns), np.float32)
+    areas = np.array(_sizes(rows), np.float32)[:, None] * widths
+    means /= areas if samples.ndim == 2 else areas[..., None]
     return means
+
+
+def mosaic(samples: Samples, columns: list[int], rows: list[int]) -> Samples:
+    """A copy of `samples` in which every block is its own mean, rounded."""
+    means = np.rint(block_means(samples, columns, rows)).astype(samples.dtype)
+    return np.repeat(np.repeat(means, _sizes(columns), axis=1), _sizes(rows), axis=0)
+
+
+def fill_with_mosaic(samples: Samples, columns: list[int], rows: list[int]) -> None:
+    """Turn `samples` into a mosaic in place, without a copy of them."""
+    means = np.rint(block_means(samples, columns, rows)).astype(samples.dtype)
+    for row, strip in enumerate(np.repeat(means, _sizes(columns), axis=1)):
+        samples[rows[row] : rows[row + 1]] = strip
+
+
+def _sizes(edges: list[int]) -> list[int]:
+    return [high - low for low, high in pairwise(edges)]

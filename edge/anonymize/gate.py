@@ -11,13 +11,18 @@ import math
 from collections.abc import Sequence
 from typing import NoReturn, final
 
-from edge.anonymize.masks import Mask, face_mask, is_sane
+from edge.anonymize.blur import Blur
+from edge.anonymize.masks import Mask, face_mask, is_sane, picture_step_px
 from edge.anonymize.method import Method
+from edge.anonymize.outline import draw_outline
+from edge.anonymize.overlay import Overlay
 from edge.anonymize.pixelate import Pixelate
+from edge.anonymize.solid import Solid
 from edge.anonymize.whole import fits, hide_whole
+from edge.anonymize.zone_masks import ZoneMasks, zone_masks
 from edge.errors import UnsafeFrameError, UsageError
 from edge.settings import MaskSettings
-from edge.types import Frame, Redaction, Region
+from edge.types import Frame, Picture, Redaction, Region
 
 _log = logging.getLogger(__name__)
 _SEAL = object()
@@ -69,7 +74,10 @@ class Anonymizer:
     def __init__(self, settings: MaskSettings) -> None:
         _check(settings)
         self._settings = settings
-        self._method: Method = Pixelate(settings.blocks)
+        self._method = _method(settings)
+        # an image has no sense on a zone
+        self._zone_method = Pixelate(settings.blocks) if settings.method == "image" else self._method
+        self._zones: dict[tuple[int, int, int], ZoneMasks] = {}
 
     def apply(self, frame: Frame, regions: Sequence[Region]) -> SafeFrame:
         """Mask these regions; the whole frame if it is damaged, a region makes no sense, or anything fails.
@@ -100,17 +108,48 @@ class Anonymizer:
         if not fits(picture):
             raise ValueError("the planes do not fit the picture")
         settings = self._settings
+        zones = self._zones_for(picture)
         masks: list[tuple[Mask, Region]] = []
         for region in regions:      # all are checked before the first is painted
             if not is_sane(region.box):
                 raise ValueError(f"region {region.box} is not a box")
             mask = face_mask(region.box, picture, settings.mask_scale, settings.shape)
-            if mask is not None:
+            if mask is not None and (zones is None or (mask := zones.without_never(mask)) is not None):
                 masks.append((mask, region))
+        masked_px = 0
+        if zones is not None:
+            for mask in zones.always:
+                self._zone_method.paint(picture, mask)
+            masked_px = zones.always_px
         for mask, region in masks:
             self._method.paint(picture, mask, region.landmarks)
-        masked_px = sum(mask.area_px() for mask, _ in masks)
-        return min(1.0, masked_px / (picture.width_px * picture.height_px)), len(masks)
+            masked_px += mask.area_px()
+        if settings.outline:
+            for mask, _ in masks:
+                draw_outline(picture, mask)
+        count = len(masks) + (len(zones.always) if zones is not None else 0)
+        return min(1.0, masked_px / (picture.width_px * picture.height_px)), count
+
+    def _zones_for(self, picture: Picture) -> ZoneMasks | None:
+        """The zones at the size of this picture, drawn when that size is first seen."""
+        if not self._settings.zones:
+            return None
+        key = (picture.width_px, picture.height_px, picture_step_px(picture))
+        if key not in self._zones:
+            self._zones = {key: zone_masks(self._settings.zones, *key)}
+        return self._zones[key]
+
+
+def _method(settings: MaskSettings) -> Method:
+    if settings.method == "pixelate":
+        return Pixelate(settings.blocks)
+    if settings.method == "blur":
+        return Blur(settings.blocks)
+    if settings.method == "solid":
+        return Solid(settings.color)
+    if settings.method == "image" and settings.image is not None:
+        return Overlay(settings.image, settings.blocks)
+    raise UsageError(f"method {settings.method} without a picture", "name the picture that goes over faces")
 
 
 def _check(settings: MaskSettings) -> None:

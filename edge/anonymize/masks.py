@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ Rect = tuple[int, int, int, int]
 MIN_SIDE_PX = 8
 """A mask is never smaller than this, so that a degenerate box still hides what it points at."""
 
+MIN_BLOCK_PX = 4
+
 _MAX_COORDINATE_PX = 1_000_000.0
+_MAX_CACHED_SIDE_PX = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +34,14 @@ class Mask:
     visible: the part of `bounds` inside the picture; never empty.
     stencil: uint8, 0 or 1, one per pixel of `visible` and padded at the right and bottom with 0 to even sizes;
         None when all of `visible` is masked.
+    min_block_px: a mosaic under this mask has no smaller blocks, so that a small face keeps even fewer of them: 3
+        across 12 pixels, 1 across 7.
     """
 
     bounds: Rect
     visible: Rect
     stencil: UInt8 | None
+    min_block_px: int = MIN_BLOCK_PX
 
     def cut(self, plane: Plane) -> Samples:
         """The samples of `plane` under `visible`: a view, (h, w) or (h, w, C)."""
@@ -99,26 +106,37 @@ def _scaled(low: float, high: float, scale: float, step: int) -> tuple[int, int]
 
 def _ellipse(bounds: Rect, visible: Rect) -> UInt8:
     """Stencil of the ellipse inscribed in `bounds`, over `visible`: 1 for each pixel whose square touches it."""
-    x1, y1, x2, y2 = bounds
-    left, top, right, bottom = visible
-    radius_x, radius_y = (x2 - x1) / 2, (y2 - y1) / 2
-    centre_x, centre_y = x1 + radius_x - left, y1 + radius_y - top
-    rows = np.arange(bottom - top, dtype=np.float64)
-    nearest = np.maximum(np.abs(rows + 0.5 - centre_y) - 0.5, 0.0) / radius_y
+    width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
+    if bounds == visible and max(width, height) <= _MAX_CACHED_SIDE_PX:
+        return _cached_ellipse(width, height)
+    left, top = visible[0] - bounds[0], visible[1] - bounds[1]
+    return _ellipse_part(width, height, left, top, visible[2] - visible[0], visible[3] - visible[1])
+
+
+@lru_cache(maxsize=128)     # 8 MB at most; a face keeps its size, rounded to whole samples, for several frames
+def _cached_ellipse(width: int, height: int) -> UInt8:
+    stencil = _ellipse_part(width, height, 0, 0, width, height)
+    stencil.setflags(write=False)
+    return stencil
+
+
+def _ellipse_part(width: int, height: int, left: int, top: int, part_width: int, part_height: int) -> UInt8:
+    """A part, with its corner at (left, top), of the stencil of an ellipse that fills width x height pixels."""
+    radius_x, radius_y = width / 2, height / 2
+    rows = np.arange(top, top + part_height, dtype=np.float64)
+    nearest = np.maximum(np.abs(rows + 0.5 - radius_y) - 0.5, 0.0) / radius_y
     half = radius_x * np.sqrt(np.maximum(1.0 - nearest * nearest, 0.0))
-    first = np.floor(centre_x - half).astype(np.int32)[:, None]
-    end = np.ceil(centre_x + half).astype(np.int32)[:, None]
-    height, width = bottom - top, right - left
-    columns = np.arange(width, dtype=np.int32)
-    inside = ((columns >= first) & (columns < end)).view(np.uint8)
-    if height % 2 == 0 and width % 2 == 0:
-        return inside
-    return pad_to_even(inside)
+    first = np.floor(radius_x - half).astype(np.int32)[:, None]
+    end = np.ceil(radius_x + half).astype(np.int32)[:, None]
+    columns = np.arange(left, left + part_width, dtype=np.int32)
+    return pad_to_even(((columns >= first) & (columns < end)).view(np.uint8))
 
 
 def pad_to_even(stencil: UInt8) -> UInt8:
-    """The stencil with a row and a column of 0 added where its sides are odd."""
+    """The stencil with a row or a column of 0 added where a side is odd."""
     height, width = stencil.shape
+    if height % 2 == 0 and width % 2 == 0:
+        return stencil
     padded = np.zeros((height + height % 2, width + width % 2), np.uint8)
     padded[:height, :width] = stencil
     return padded

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from edge.anonymize.blocks import block_means, grid, sample_edges
+from edge.anonymize.blocks import fill_with_mosaic, grid, mosaic, sample_edges
 from edge.anonymize.masks import Mask, picture_step_px
 from edge.anonymize.method import Landmarks, put
 from edge.types import Picture
 
 
 class Pixelate:
-    """At most `blocks` blocks along the shorter side of the mask, each at least `MIN_BLOCK_PX` wide."""
+    """At most `blocks` blocks along the shorter side of the mask, each at least `Mask.min_block_px` wide."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
@@ -21,11 +19,8 @@ class Pixelate:
         for plane in picture.planes:
             samples = mask.cut(plane)
             columns, rows = sample_edges(columns_px, plane.step_x), sample_edges(rows_px, plane.step_y)
-            means = np.rint(block_means(samples, columns, rows)).astype(samples.dtype)
             stencil = mask.stencil_for(plane)
-            wide = np.repeat(means, np.diff(columns), axis=1)
             if stencil is None:
-                for row, strip in enumerate(wide):
-                    samples[rows[row] : rows[row + 1]] = strip
+                fill_with_mosaic(samples, columns, rows)
             else:
-                put(samples, np.repeat(wide, np.diff(rows), axis=0), stencil)
+                put(samples, mosaic(samples, columns, rows), stencil)
