@@ -1,0 +1,95 @@
+"""From a published model file to the graph that runs: all passes, for one input size, remembered on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from edge.errors import UnavailableError
+from edge.models.description import ModelDescription
+
+# Part of the cache key: raise it whenever a pass changes what it produces.
+PASSES_VERSION = 1
+_DIGEST_BYTES = 32
+
+
+def cache_directory() -> Path:
+    """``$XDG_CACHE_HOME/edge/graphs``, or the same under ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edge" / "graphs"
+
+
+def prepared_graph(path: Path, model: ModelDescription, height_px: int, width_px: int) -> bytes:
+    """The serialised graph for one input size: uint8 ``picture`` (1, H, W, 3) RGB in, ``stride_N`` maps out.
+
+    Taken from the cache when it is there and whole; made, and written to the cache, otherwise. A cache that cannot be
+    written costs time, not the run. Raises UnavailableError when the file cannot be used.
+    """
+    published = read_model(path)
+    key = hashlib.sha256(published + model.model_dump_json().encode()).hexdigest()[:24]
+    entry = cache_directory() / f"{key}-{width_px}x{height_px}-v{PASSES_VERSION}.onnx"
+    cached = _read_entry(entry)
+    if cached is not None:
+        return cached
+    graph = build_graph(published, model, height_px, width_px)
+    with contextlib.suppress(OSError):
+        _write_entry(entry, graph)
+    return graph
+
+
+def build_graph(published: bytes, model: ModelDescription, height_px: int, width_px: int) -> bytes:
+    """Run all passes. Raises UnavailableError when the graph is not what `model` describes."""
+    import onnx
+
+    from edge.graph.clean import simplify
+    from edge.graph.heads import expose_heads
+    from edge.graph.preprocess import fuse_input
+
+    try:
+        graph = simplify(onnx.load_from_string(published), height_px, width_px)
+        shapes = [(1, model.channels, height_px // stride, width_px // stride) for stride in model.strides]
+        graph = expose_heads(graph, [model.output_names(head) for head in model.heads], model.strides, shapes)
+        graph = fuse_input(graph, model.input.colour, model.input.mean, model.input.scale)
+        onnx.checker.check_model(graph, full_check=True)
+    except UnavailableError:
+        raise
+    except Exception as error:      # onnx and onnxslim raise anything from KeyError to their own types
+        raise UnavailableError(
+            f"the graph of {model.title} cannot be prepared for {width_px}x{height_px} ({type(error).__name__}: {error})",
+            "check the file with: edge-models check FILE",
+        ) from error
+    return bytes(graph.SerializeToString())
+
+
+def read_model(path: Path) -> bytes:
+    """The bytes of a model file. Raises UnavailableError when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UnavailableError(f"{path}: {error.strerror}", "name an ONNX file that can be read") from error
+
+
+def _read_entry(entry: Path) -> bytes | None:
+    """An entry is the digest of the graph, then the graph; anything else counts as absent."""
+    try:
+        content = entry.read_bytes()
+    except OSError:
+        return None
+    digest, graph = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    return graph if hashlib.sha256(graph).digest() == digest else None
+
+
+def _write_entry(entry: Path, graph: bytes) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=entry.parent, prefix=".", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(graph).digest())
+            file.write(graph)
+        part.replace(entry)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

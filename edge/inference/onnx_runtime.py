@@ -1,0 +1,55 @@
+"""ONNX Runtime on the processor: one thread per run, many runs at once."""
+
+from __future__ import annotations
+
+from edge.errors import DetectorError, UnavailableError
+from edge.types import Float32, UInt8
+
+
+class OnnxRuntime:
+    """A session with one thread of its own, so that frames, not layers, share the cores: no barriers, no idling.
+
+    graph: a serialised model with one uint8 (1, H, W, 3) input. title: for messages. Thread-safe.
+    Raises UnavailableError when ONNX Runtime is missing or refuses the graph.
+    """
+
+    def __init__(self, graph: bytes, title: str) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise UnavailableError(f"ONNX Runtime cannot be loaded ({error})", "pip install onnxruntime") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.inter_op.allow_spinning", "0")
+        # Sums that die away in black pictures become denormal numbers, which take a hundred times as long.
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        try:
+            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        except Exception as error:      # its exceptions share no base class
+            raise UnavailableError(f"ONNX Runtime refuses {title} ({error})", "check the model file") from error
+        picture = self._session.get_inputs()[0]
+        self._input_name = picture.name
+        self._output_names = [output.name for output in self._session.get_outputs()]
+        batch, height, width, channels = picture.shape
+        self.input_shape = (batch, height, width, channels)
+        self._version = onnxruntime.__version__
+
+    def run(self, picture: UInt8) -> dict[str, Float32]:
+        """Feature maps by name. Raises DetectorError when the run fails."""
+        try:
+            maps = self._session.run(self._output_names, {self._input_name: picture})
+        except Exception as error:
+            raise DetectorError(f"ONNX Runtime failed ({error})") from error
+        return dict(zip(self._output_names, maps, strict=True))
+
+    def describe(self) -> str:
+        """For people."""
+        return f"ONNX Runtime {self._version} (CPU)"
+
+    def close(self) -> None:
+        """Drop the session and its memory."""
+        del self._session
