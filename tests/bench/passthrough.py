@@ -1,0 +1,63 @@
+"""Decode and encode through the product's own pipeline, with a detector that looks at nothing: the speed to compare with.
+
+    python -m tests.bench.passthrough INPUT OUTPUT
+
+Only a benchmark can do this; no option of the product reaches it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from edge.video.recorder import Recorder
+
+from edge.anonymize.gate import Anonymizer
+from edge.messages import Started, Summary
+from edge.pipeline import Pipeline
+from edge.settings import RunSettings
+from edge.types import Detections, Picture
+from edge.video.source import open_source
+
+
+class Nothing:
+    """Finds no face, at no cost."""
+
+    score_threshold = 0.5
+
+    def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]:
+        return (320,)
+
+    def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Detections:
+        return Detections.none()
+
+
+class Silent:
+    """Reports to nobody."""
+
+    def announce(self, started: Started) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def progress(self, summary: Summary) -> None: ...
+
+    def stop_requested(self) -> bool:
+        return False
+
+
+def main() -> None:
+    """Entry point."""
+    settings = RunSettings()
+    source = open_source(sys.argv[1], settings.source)
+    recorder = Recorder(Path(sys.argv[2]), settings.record)
+    try:
+        Pipeline(source, Nothing(), Anonymizer(settings.mask), recorder, settings, Silent()).run()
+        recorder.close()
+    finally:
+        recorder.abort()
+        source.close()
+
+
+if __name__ == "__main__":
+    main()
