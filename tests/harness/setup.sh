@@ -62,11 +62,11 @@ install_packages() {
         [ -t 0 ] || sudo -n true 2>/dev/null || fail 69 "system packages are missing and sudo wants a password: $missing" \
             "run this in a terminal, or as root: $by_hand"
     fi
-    say "system packages: $missing"
+    say "system packages (some minutes): $missing"
     apt update -qq || echo "setup: apt-get update failed; trying with the package lists that are there" >&2
     # $missing is a list of words
     # shellcheck disable=SC2086
-    apt install -qq -y --no-install-recommends $missing || fail 69 "apt-get could not install: $missing" \
+    apt install -qq -y --no-install-recommends $missing >/dev/null || fail 69 "apt-get could not install: $missing" \
         "see its message above (no network? another apt running? on Ubuntu, is the component universe enabled?); by hand: $by_hand"
 }
 
