@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import cv2
-import numpy as np
 
 from edge.anonymize.masks import Mask, Samples
 from edge.types import Picture, UInt8
@@ -20,9 +19,8 @@ class Method(Protocol):
 
 
 def put(samples: Samples, replacement: Samples, stencil: UInt8 | None) -> None:
-    """Write `replacement` over `samples` (same shape and dtype) where the stencil is not 0."""
+    """Write `replacement` over `samples` (same shape and dtype) where the stencil is not 0. Raises if it cannot."""
     if stencil is None:
         samples[...] = replacement
     elif cv2.copyTo(replacement, stencil, samples) is not samples:
-        # cv2 gives back another array when it could not write into this one
-        np.copyto(samples, replacement, where=(stencil if samples.ndim == 2 else stencil[..., None]) != 0)
+        raise ValueError("samples could not be written in place")
