@@ -43,7 +43,7 @@ def test_a_folder_is_mirrored_and_equal_stems_stay_apart(folder: Path, tmp_path:
     plan = plan_jobs([str(folder)], tmp_path / "out", TEMPLATE)
     found = {str(job.output.relative_to(tmp_path / "out")) for job in plan.jobs}
     assert found == {"a.mp4", "a.mov.mp4", "deep/b.JPG"}
-    assert plan.ignored == 3  # the text, the hidden file, an earlier result
+    assert plan.ignored == 2  # the text and an earlier result; hidden files are not looked at
 
 
 def test_results_inside_the_folder_are_not_inputs(folder: Path) -> None:
