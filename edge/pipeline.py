@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -167,8 +167,9 @@ class Pipeline:
             self._planner.observe_failure(frame.index, frame.pts_ns / 1e9)
         else:
             self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
-        horizon_ns = frame.pts_ns - int(self._settings.track.look_ahead_s * 1e9)
-        while self._delayed and (self._delayed[0].pts_ns <= horizon_ns or len(self._delayed) > self._delay_limit):
+        while self._delayed and (
+            len(self._delayed) > self._delay_limit or self._planner.ready(self._delayed[0].index)
+        ):
             self._write(self._delayed.popleft())
 
     def _outcome(self, result: Future[Detections]) -> Detections:
@@ -186,16 +187,17 @@ class Pipeline:
             raise DetectorError(f"{type(error).__name__}: {error}") from error
         if not isinstance(detections, Detections):
             raise DetectorError(f"the detector returned {type(detections).__name__}")
-        if not (np.isfinite(detections.boxes).all() and np.isfinite(detections.scores).all()):
-            raise DetectorError("the detector returned numbers that are not finite")
+        boxes, scores = detections.boxes, detections.scores
+        if not (np.isfinite(boxes).all() and np.isfinite(scores).all() and (boxes[:, 2:] > boxes[:, :2]).all()):
+            raise DetectorError("the detector returned something that is no box")
         return detections
 
     def _write(self, frame: Frame) -> None:
         """The only way out of the delay line: masked, or masked whole."""
         regions = self._planner.plan(frame.index)
-        why = self._failed.pop(frame.index, None) or ("damaged picture" if frame.damaged else None)
+        why = self._failed.pop(frame.index, None)
         safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
-        self._count(safe, regions, why)
+        self._count(safe, regions)
         self._on_frame(frame, regions, safe.redaction)
         self._sink.write(safe)
 
@@ -209,13 +211,13 @@ class Pipeline:
             self._summary.tracks += self._planner.tracks_seen
             self._epoch = None
 
-    def _count(self, safe: SafeFrame, regions: Sequence[Region], why: str | None) -> None:
+    def _count(self, safe: SafeFrame, regions: Sequence[Region]) -> None:
         summary = self._summary
         summary.frames += 1
         summary.faces += len(regions)
         summary.masked_share_sum += safe.masked_share
         if safe.redaction == "whole":
-            summary.whole_frames = summary.whole_frames + Counter({why or "masking failed": 1})
+            summary.whole_frames[safe.reason] += 1
 
     def _report(self) -> bool:
         """Report progress when it is time to; true when it was."""
