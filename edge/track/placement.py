@@ -27,7 +27,6 @@ class Moment:
 class Limits:
     """What the placement needs to know about the run. Times in seconds, picture size in pixels."""
 
-    score_threshold: float
     hold_s: float
     lead_s: float
     width_px: int
@@ -78,7 +77,7 @@ def _hold(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
         return None
     elapsed_s = moment.time_s - last.time_s
     frames = moment.index - last.frame
-    hold_s = tuning.brief_s if _is_brief(track, moment, limits, tuning) else limits.hold_s
+    hold_s = _supported_s(limits.hold_s, track, moment, tuning)
     if elapsed_s > hold_s and frames > tuning.hold_frames:
         return None
     end = len(track.observations) - 1
@@ -93,7 +92,7 @@ def _lead(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
         return None
     ahead_s = first.time_s - moment.time_s
     frames = first.frame - moment.index
-    lead_s = tuning.brief_s if _is_brief(track, moment, limits, tuning) else limits.lead_s
+    lead_s = _supported_s(limits.lead_s, track, moment, tuning)
     if ahead_s > lead_s and frames > tuning.lead_frames:
         return None
     speed = velocity(track.observations, 0, 1, tuning.velocity_window_s)
@@ -117,15 +116,14 @@ def _extrapolate(track: Track, at: int, speed: tuple[float, float], elapsed_s: f
     return union(base, grow(moved, margin)), origin, landmarks
 
 
-def _is_brief(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> bool:
-    """Whether a track is so poorly supported that it is likelier a false detection than a face.
+def _supported_s(full_s: float, track: Track, moment: Moment, tuning: Tuning) -> float:
+    """How much of a hold or lead a track deserves: false detections are few and faint, and must not smear.
 
-    Not while more detections may still come: a track is not called brief before the horizon has passed it by.
+    All of it while more detections may still come, that is until the horizon has passed the track by.
     """
-    if track.count >= tuning.confirm_count:
-        return False
-    certain = limits.score_threshold + tuning.confirm_score_share * (1.0 - limits.score_threshold)
-    return track.peak_score < certain and moment.horizon_s - track.last.time_s >= tuning.settle_s
+    if track.support >= 1.0 or moment.horizon_s - track.last.time_s < tuning.settle_s:
+        return full_s
+    return max(full_s * track.support, min(full_s, tuning.brief_s))
 
 
 def _visible_share(box: Box, limits: Limits) -> float:

@@ -51,8 +51,8 @@ class _Pending:
 class MaskPlanner:
     """Tracks faces through the frames of one source and says what to mask in each.
 
-    Use: `observe` every frame in order; call `plan` for a frame, in order, once `ready` says so or the source has
-    ended. Not thread-safe. Memory is bounded by the look-ahead and the faces in it.
+    Use: `observe` every frame in order; `plan` every frame in order, once `ready` says so or the source has ended. Planning earlier is allowed: masks then lean on the past alone. Not thread-safe.
+    Memory is bounded by the frames between the two calls and the faces in them.
     """
 
     def __init__(self, settings: TrackSettings, score_threshold: float, width_px: int, height_px: int,
@@ -62,7 +62,7 @@ class MaskPlanner:
         self._look_ahead_s = settings.look_ahead_s
         self._threshold = score_threshold
         self._keep_threshold = settings.keep_ratio * score_threshold
-        self._limits = Limits(score_threshold, settings.hold_s, settings.look_ahead_s * self._tuning.lead_share,
+        self._limits = Limits(settings.hold_s, settings.look_ahead_s * self._tuning.lead_share,
                               width_px, height_px)
         self._memory_s = settings.hold_s + settings.look_ahead_s
         self._next_identity = 1
@@ -82,11 +82,6 @@ class MaskPlanner:
     def tracks_seen(self) -> int:
         """Tracks that were part of a plan so far."""
         return self._tracks_seen
-
-    @property
-    def keep_threshold(self) -> float:
-        """Detections with lower scores are of no use here."""
-        return self._keep_threshold
 
     def ready(self, index: int) -> bool:
         """Whether enough frames after `index` were observed to plan it with the full look-ahead."""
@@ -115,9 +110,11 @@ class MaskPlanner:
                 whole = _Candidates(to_centres(boxes), np.asarray(detections.scores, np.float64), detections.landmarks)
                 self._associate(frame, whole.take(rows))
 
-    def observe_failure(self, index: int, pts_s: float) -> None:
+    def observe_failure(self, index: int, pts_s: float, cut: bool = False) -> None:
         """The detector failed on the next frame. It is planned as wholly masked; tracks bridge it."""
         self._pending.append(_Pending(index, self._clock(index, pts_s), failed=True, leftover=None))
+        if cut:
+            self._end_shot(index)
 
     def plan(self, index: int) -> tuple[Region, ...]:
         """Regions to mask in frame `index`, which must have been observed; frames before it are forgotten.
@@ -198,7 +195,8 @@ class MaskPlanner:
                     if overlaps(predicted[row:row + 1], box)[0, 0] < tuning.cut_iou:
                         continue
                     track.cut = None
-                track.extend(found.observation(column, frame.index, frame.time_s))
+                seen = found.observation(column, frame.index, frame.time_s)
+                track.extend(seen, self._support(seen.score))
                 used.append((column, track))
         taken = {column for column, _ in used}
         for column in np.flatnonzero(strong).tolist():
@@ -207,6 +205,12 @@ class MaskPlanner:
                 taken.add(column)
         rest = [column for column in range(len(found.scores)) if column not in taken]
         frame.leftover = found.take(np.array(rest, np.intp)) if rest else None
+
+    def _support(self, score: float) -> float:
+        """What one detection says for a track being a face, 0 to 1 (certain)."""
+        tuning = self._tuning
+        share = (score - self._threshold) / (tuning.certain_score_share * (1.0 - self._threshold))
+        return 1.0 if share >= 1.0 else max(share, tuning.weak_support) / tuning.certain_count
 
     def _gate(self, track: Track, time_s: float) -> float:
         tuning = self._tuning
@@ -226,7 +230,7 @@ class MaskPlanner:
                 twin = used[best][1]
                 twin.widen(seen.box)
                 return twin
-        track = Track(self._next_identity, seen, self._barrier)
+        track = Track(self._next_identity, seen, self._barrier, self._support(seen.score))
         self._next_identity += 1
         self._tracks.append(track)
         self._trace_back(track)
@@ -246,6 +250,6 @@ class MaskPlanner:
                 tuning.gate_sizes + tuning.gate_growth_sizes_per_s * gap_s, tuning.gate_limit_sizes)
             for _, column in match(np.array([first.box]), np.array([[gate]]), weak.boxes,
                                    tuning.size_ratio_limit, tuning.overlap_gate_iou):
-                track.extend_back(weak.observation(column, frame.index, frame.time_s))
+                track.extend_back(weak.observation(column, frame.index, frame.time_s), tuning.weak_support)
                 rest = np.flatnonzero(np.arange(len(weak.scores)) != column)
                 frame.leftover = weak.take(rest) if len(rest) else None

@@ -65,19 +65,19 @@ class Track:
 
     barrier: first frame of the shot in which the track began; its lead ends there.
     cut: first frame of the next shot, where its hold ends; None while the shot lasts.
+    support: how sure it is that this is a face; each observation adds to it, see `Tuning`. 1 is certain.
     """
 
-    __slots__ = ("barrier", "count", "cut", "identity", "indices", "observations", "peak_score", "shown", "smoothed")
+    __slots__ = ("barrier", "cut", "identity", "indices", "observations", "shown", "smoothed", "support")
 
-    def __init__(self, identity: int, first: Observation, barrier: int) -> None:
+    def __init__(self, identity: int, first: Observation, barrier: int, support: float) -> None:
         self.identity = identity
         self.barrier = barrier
         self.cut: int | None = None
         self.observations = [first]
         self.indices = [first.frame]
         self.smoothed: dict[int, Box] = {}
-        self.count = 1
-        self.peak_score = first.score
+        self.support = support
         self.shown = False
 
     @property
@@ -88,21 +88,17 @@ class Track:
     def last(self) -> Observation:
         return self.observations[-1]
 
-    def extend(self, seen: Observation) -> None:
+    def extend(self, seen: Observation, support: float) -> None:
         """Add a later observation."""
         self.observations.append(seen)
         self.indices.append(seen.frame)
-        self._count(seen)
+        self.support = min(1.0, self.support + support)
 
-    def extend_back(self, seen: Observation) -> None:
+    def extend_back(self, seen: Observation, support: float) -> None:
         """Add an earlier observation."""
         self.observations.insert(0, seen)
         self.indices.insert(0, seen.frame)
-        self._count(seen)
-
-    def _count(self, seen: Observation) -> None:
-        self.count += 1
-        self.peak_score = max(self.peak_score, seen.score)
+        self.support = min(1.0, self.support + support)
 
     def widen(self, box: Box) -> None:
         """The same face was seen twice in the newest frame: keep what covers both boxes."""

@@ -59,13 +59,15 @@ class Tuning:
     lead_share: float = 0.8
     """Lead as a share of the look-ahead; the rest is where a lone detection gets the chance to be confirmed."""
     brief_s: float = 0.1
-    """Hold and lead of a track that was seen once or twice with a score just above the threshold."""
+    """Hold and lead of a track with next to no support; with growing support they grow to the full ones."""
     settle_s: float = 0.2
-    """A track may be called brief only after this long without another detection."""
-    confirm_count: int = 3
-    """Detections that make a track certain."""
-    confirm_score_share: float = 0.3
-    """A score this far from the threshold to 1 makes a track certain at once."""
+    """Support is judged only after this long without another detection."""
+    certain_score_share: float = 0.7
+    """A score this far from the threshold to 1 is full support at once; false detections hardly reach it."""
+    certain_count: float = 3.0
+    """Detections below that support a track by their share of it, and in full when they add up to this."""
+    weak_support: float = 0.1
+    """What a detection below the threshold adds."""
     border_hold_s: float = 0.1
     """Hold of a track whose predicted box has left the picture."""
     border_visible_share: float = 0.15
