@@ -51,7 +51,8 @@ class _Pending:
 class MaskPlanner:
     """Tracks faces through the frames of one source and says what to mask in each.
 
-    Use: `observe` every frame in order; `plan` every frame in order, once `ready` says so or the source has ended. Planning earlier is allowed: masks then lean on the past alone. Not thread-safe.
+    Use: `observe` every frame in order; `plan` every frame in order, once `ready` says so or the source has ended.
+    Planning earlier is allowed: masks then lean on the past alone. Not thread-safe.
     Memory is bounded by the frames between the two calls and the faces in them.
     """
 

@@ -215,7 +215,7 @@ def recipes(stuff: Material) -> dict[str, Callable[[], Iterator[Shot]]]:
         plan[f"small_{seed}"] = lambda seed=seed: small(stuff, seed)
         plan[f"border_{seed}"] = lambda seed=seed: border(stuff, 20 + seed)
         for way in ("yaw", "roll"):
-            plan[f"turned_{way}_{seed}"] = lambda seed=seed, way=way: turned(stuff, 10 + seed, way == "roll")
+            plan[f"turned_{way}_{seed}"] = lambda seed=seed, way=way: turned(stuff, 12 + seed, way == "roll")
     for k, speed in enumerate((0.25, 0.5, 0.8, 1.2)):
         plan[f"fast_{speed}"] = lambda k=k, speed=speed: fast(stuff, 3 + k, speed)
     for k, (name, gain) in enumerate((("signer_01", 0.3), ("portrait_01", 0.15), ("signer_02", 0.15),
@@ -225,7 +225,7 @@ def recipes(stuff: Material) -> dict[str, Callable[[], Iterator[Shot]]]:
         plan[f"hidden_{name}"] = lambda k=k, name=name: hidden(stuff, name, k)
     for how in LOSSES:
         plan[f"lost_{how}_real"] = lambda how=how: lost(stuff.real("signer_03"), how)
-        plan[f"lost_{how}_moving"] = lambda how=how: lost(fast(stuff, 31, 0.1), how)
+        plan[f"lost_{how}_moving"] = lambda how=how: lost(fast(stuff, 32, 0.1), how)
     return plan
 
 
