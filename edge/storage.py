@@ -1,0 +1,209 @@
+"""Files that are complete when they have their final name: written as `.part`, synced, renamed, never over another.
+
+A `.part` belongs to whoever holds its flock; the kernel gives the lock back when that process dies, so there is no
+stale lock to clean up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from edge.errors import StorageError
+
+PART = ".part"
+BROKEN = ".broken"
+
+
+def part_path(final: Path) -> Path:
+    """The name of a file while it is being written, in the same directory."""
+    return final.with_name(final.name + PART)
+
+
+def create_part(final: Path, overwrite: bool = False) -> int:
+    """Create the `.part` of `final`, take its lock, and give the open file descriptor (read and write).
+
+    A `.part` that no live process holds is what an earlier run left; it is set aside, not overwritten.
+    Raises StorageError: `final` exists and may not be overwritten, somebody else writes it, directory missing or
+    read-only.
+    """
+    if not overwrite and os.path.lexists(final):
+        raise StorageError(f"{final}: exists already", "give another name, or --overwrite")
+    part = part_path(final)
+    with _explained(final):
+        for _ in range(3):
+            with contextlib.suppress(FileExistsError):
+                return _open_locked(part, os.O_CREAT | os.O_EXCL)
+            _set_aside(part)
+    raise StorageError(f"{part}: keeps appearing", "another program writes this name")
+
+
+def publish(part: Path, final: Path, overwrite: bool = False) -> None:
+    """Sync `part`, give it its final name in one step, and sync the directory.
+
+    Raises StorageError; `part` is still there then, and an existing `final` is as it was.
+    """
+    with _explained(final):
+        _sync(part)
+        if overwrite:
+            part.replace(final)
+        else:
+            _rename_new(part, final)
+        _sync(final.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of a `.part` of an earlier run. path: its new name. outcome: ``playable`` or ``broken``."""
+
+    part: Path
+    path: Path
+    outcome: Literal["playable", "broken"]
+
+
+def recover(directory: Path) -> list[Recovered]:
+    """Give every orphaned `*.part` in `directory` a final name.
+
+    A video with at least one whole fragment is cut after the last one and becomes `<name>_recovered.mp4`; anything
+    else becomes `<name>.part.broken`. Files that a live process writes are left alone.
+    """
+    found = []
+    for part in sorted(directory.glob("*" + PART)):
+        with contextlib.suppress(StorageError, FileNotFoundError):
+            found.append(_recover_one(part))
+    return found
+
+
+def whole_fragments_bytes(file: BinaryIO) -> int:
+    """How many leading bytes of an MP4 file can be played: up to the end of the last whole fragment, or 0.
+
+    Walks the top-level boxes (ISO/IEC 14496-12, 4.2). A fragment is a `moof` with its `mdat`; the recorder writes the
+    first one as `mdat` and `moov`, and each later `mdat` before its `moof`.
+    """
+    total, at = file.seek(0, os.SEEK_END), 0
+    playable, media, index = 0, False, False
+    for kind, size in _boxes(file, total):
+        at += size
+        media = media or kind == b"mdat"
+        index = index or kind in (b"moov", b"moof")
+        if media and index:
+            playable, media, index = at, False, False
+    return playable
+
+
+def _boxes(file: BinaryIO, total: int) -> Iterator[tuple[bytes, int]]:
+    """Type and size of each whole top-level box; stops at the first that is cut off or nonsense."""
+    at = 0
+    while at + 8 <= total:
+        file.seek(at)
+        head = file.read(16)
+        size, kind = struct.unpack(">I4s", head[:8])
+        if size == 1 and len(head) == 16:
+            size = struct.unpack(">Q", head[8:])[0]
+        if size < 8 or at + size > total:
+            return
+        yield kind, size
+        at += size
+
+
+def _recover_one(part: Path) -> Recovered:
+    final = part.with_name(part.name.removesuffix(PART))
+    descriptor = _open_locked(part)
+    try:
+        with os.fdopen(os.dup(descriptor), "r+b") as file:
+            playable = whole_fragments_bytes(file) if final.suffix == ".mp4" else 0
+            if playable:
+                file.truncate(playable)
+        if not playable:
+            target = _set_aside_locked(part)
+            return Recovered(part, target, "broken")
+        target = _free_name(final.with_name(f"{final.stem}_recovered{final.suffix}"))
+        publish(part, target)
+        return Recovered(part, target, "playable")
+    finally:
+        os.close(descriptor)
+
+
+def _set_aside(part: Path) -> None:
+    """Move a `.part` that nobody writes out of the way, as `recover` would."""
+    with contextlib.suppress(FileNotFoundError):
+        _recover_one(part)
+
+
+def _set_aside_locked(part: Path) -> Path:
+    target = _free_name(part.with_name(part.name + BROKEN))
+    _rename_new(part, target)
+    _sync(target.parent)
+    return target
+
+
+def _free_name(path: Path) -> Path:
+    """`path`, or the first of `<stem>_2`, `<stem>_3` … that does not exist."""
+    candidate, number = path, 2
+    while os.path.lexists(candidate):
+        candidate = path.with_name(f"{path.stem}_{number}{path.suffix}")
+        number += 1
+    return candidate
+
+
+def _open_locked(part: Path, flags: int = 0) -> int:
+    descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StorageError(f"{part}: another process is writing it", "wait for it, or give another name") from None
+    return descriptor
+
+
+def _rename_new(source: Path, target: Path) -> None:
+    """Rename without replacing: a hard link fails where the name is taken. File systems without hard links
+    (exFAT, some network shares) get a check and a rename."""
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "exists", str(target)) from None
+        source.rename(target)
+    else:
+        source.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or path.is_file():
+            raise                                    # some file systems cannot sync a directory
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _explained(final: Path) -> Iterator[None]:
+    """Turn the system's errors into StorageError that names the file."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileExistsError:
+        raise StorageError(f"{final}: exists already", "give another name, or --overwrite") from None
+    except FileNotFoundError:
+        raise StorageError(f"{final.parent}: no such directory", "create it first") from None
+    except OSError as error:
+        remedy = {errno.ENOSPC: "free some space", errno.EROFS: "the file system is read-only",
+                  errno.EACCES: "check who may write there", errno.ENAMETOOLONG: "use a shorter name"}
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StorageError(f"{final}: {reason}", remedy.get(error.errno or 0, "check the disk")) from None

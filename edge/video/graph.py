@@ -1,0 +1,196 @@
+"""The GStreamer pipeline that reads one input: source, demuxer and parser, the chosen stream, decoder, appsink."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+from edge.errors import EdgeError, InputError, UnavailableError
+from edge.settings import SourceSettings
+from edge.video.damage import DamageTracker
+from edge.video.decoders import DecodeChain, candidates, decode_chain
+from edge.video.gst import CLOCK_TIME_NONE, load, make
+from edge.video.inputs import Input
+
+_CLOSE_TIMEOUT_S = 5.0
+_RTSP_TIMEOUT_US = 5_000_000
+_CODECS = {"video/x-h264": "h264", "video/x-h265": "h265", "video/x-vp8": "vp8", "video/x-vp9": "vp9",
+           "video/x-av1": "av1", "image/jpeg": "mjpeg", "image/gst-libav-gif": "gif", "video/mpeg": "mpeg",
+           "video/x-raw": "raw"}
+_TIMELESS_CODECS = ("gif",)               # avdec_gif gives every picture PTS 0; GIF has no reordering
+_ROTATIONS = {"rotate-90": 90, "rotate-180": 180, "rotate-270": 270}
+
+
+class ReadGraph:
+    """A running pipeline. `failure` is set by its threads when the stream cannot be decoded at all.
+
+    attempt: which of the decoders that fit is used, from 0.
+    """
+
+    def __init__(self, opened: Input, settings: SourceSettings, attempt: int) -> None:
+        gst = load().Gst
+        self._input, self._attempt = opened, attempt
+        self.pipeline = gst.Pipeline.new(None)
+        self.bus = self.pipeline.get_bus()
+        self.chain: DecodeChain | None = None
+        self.failure: EdgeError | None = None
+        self.ready = threading.Event()             # chain or failure is set
+        self.more_decoders = False
+        self.codec, self.rotation_deg, self.has_audio = "", 0, False
+        self.damage = DamageTracker()
+        self.encoded_times: deque[tuple[int, int]] | None = None
+        self._lock = threading.Lock()
+        self._pads: list[Any] = []
+        self._parsers: list[Any] = []
+        try:
+            self._add_source(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Start all elements; failures arrive on the bus."""
+        self.pipeline.set_state(load().Gst.State.PLAYING)
+
+    def close(self) -> None:
+        """Stop everything. A driver that hangs is left behind after 5 s, in a thread that ends with the process."""
+        stopper = threading.Thread(target=self.pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
+        stopper.start()
+        stopper.join(_CLOSE_TIMEOUT_S)
+
+    def _add_source(self, settings: SourceSettings) -> None:
+        if self._input.kind == "rtsp":
+            source = make("rtspsrc", location=self._input.location, latency=200, drop_on_latency=True,
+                          tcp_timeout=_RTSP_TIMEOUT_US, timeout=_RTSP_TIMEOUT_US)
+            source.set_property("protocols", 4 if settings.transport == "tcp" else 1)
+            if self._input.user:
+                source.set_property("user-id", self._input.user)
+                source.set_property("user-pw", self._input.password)
+            self.pipeline.add(source)
+            source.connect("select-stream", self._on_select_stream)
+            source.connect("pad-added", self._on_rtp_pad)
+            return
+        if self._input.kind == "v4l2":
+            source = make("v4l2src", device=self._input.location, do_timestamp=True)
+            # MJPEG first: raw 1080p30 does not fit through USB 2.
+            wanted = load().Gst.Caps.from_string("image/jpeg,width=(int)[1,1920];video/x-raw,width=(int)[1,1920]")
+            elements = (source, make("capsfilter", caps=wanted), self._make_parser())
+        else:
+            elements = (make("filesrc", location=self._input.location), self._make_parser())
+        for element in elements:
+            self.pipeline.add(element)
+        for left, right in zip(elements, elements[1:], strict=False):
+            left.link(right)
+
+    def _make_parser(self) -> Any:
+        parser = make("parsebin")
+        parser.connect("pad-added", self._on_pad)
+        self._parsers.append(parser)
+        return parser
+
+    def _on_select_stream(self, _: Any, number: int, caps: Any) -> bool:
+        del number
+        structure = caps.get_structure(0)
+        media = structure.get_string("media")
+        self.has_audio = self.has_audio or media == "audio"
+        return bool(media == "video")
+
+    def _on_rtp_pad(self, _: Any, pad: Any) -> None:
+        if self._parsers:
+            return                                              # a second video stream in one session
+        try:
+            parser = self._make_parser()
+            self.pipeline.add(parser)
+            pad.link(parser.get_static_pad("sink"))
+            parser.sync_state_with_parent()
+        except EdgeError as error:
+            self._fail(error)
+
+    def _on_pad(self, _: Any, pad: Any) -> None:
+        """parsebin exposes all streams in one go before any of them flows; the first buffer ends the collecting."""
+        gst = load().Gst
+        with self._lock:
+            self._pads.append(pad)
+        pad.add_probe(gst.PadProbeType.BLOCK | gst.PadProbeType.BUFFER, self._on_first_buffer)
+
+    def _on_first_buffer(self, *_: Any) -> Any:
+        with self._lock:
+            pads, self._pads = self._pads, []
+            if pads:
+                try:
+                    self._choose(pads)
+                except EdgeError as error:
+                    self._fail(error)
+                except Exception as error:              # nothing may be raised into a C thread
+                    self._fail(EdgeError(f"{self._input.name}: {error}"))
+        return load().Gst.PadProbeReturn.REMOVE
+
+    def _choose(self, pads: list[Any]) -> None:
+        """Link one video stream to the decoder. What stays unlinked is refused downstream; demuxers skip it then."""
+        streams = [(pad, pad.get_current_caps() or pad.query_caps(None)) for pad in pads]
+        kinds = [caps.get_structure(0).get_name().partition("/")[0] for _, caps in streams]
+        self.has_audio = self.has_audio or "audio" in kinds
+        videos = [stream for stream, kind in zip(streams, kinds, strict=True) if kind in ("video", "image")]
+        if not videos:
+            raise InputError(f"{self._input.name}: holds no video")
+        pad, caps = max(videos, key=lambda stream: _area(stream[1]))      # the first of equals, as ffmpeg has it
+        if self.chain is None:
+            self._build_chain(pad, caps)
+        elif not self.chain.entry.is_linked():
+            pad.link(self.chain.entry)
+
+    def _build_chain(self, pad: Any, caps: Any) -> None:
+        name = caps.get_structure(0).get_name()
+        self.codec = _CODECS.get(name, name.partition("/")[2])
+        if self.codec == "mpeg":
+            self.codec = f"mpeg{caps.get_structure(0).get_int('mpegversion')[1]}"
+        decoders = ("identity",) if name == "video/x-raw" else candidates(caps)
+        if self._attempt >= len(decoders):
+            raise UnavailableError(f"{self._input.name}: no decoder for {self.codec}",
+                                   "install gstreamer1.0-libav and gstreamer1.0-plugins-bad")
+        self.more_decoders = self._attempt + 1 < len(decoders)
+        self.rotation_deg = _rotation(pad)
+        if self.codec in _TIMELESS_CODECS:
+            self.encoded_times = deque()
+        chain = decode_chain(self.pipeline, decoders[self._attempt], self._input.live)
+        gst = load().Gst
+        chain.entry.add_probe(gst.PadProbeType.BUFFER, self._on_encoded)
+        for element in reversed(chain.elements):
+            element.sync_state_with_parent()
+        if pad.link(chain.entry) != gst.PadLinkReturn.OK:
+            raise EdgeError(f"{self._input.name}: {chain.decoder_name} refuses the stream")
+        self.chain = chain
+        self.ready.set()
+
+    def _on_encoded(self, _: Any, info: Any) -> Any:
+        gst = load().Gst
+        buffer = info.get_buffer()
+        flags, pts = int(buffer.get_flags()), buffer.pts
+        self.damage.on_encoded(None if pts == CLOCK_TIME_NONE else pts, not flags & gst.BufferFlags.DELTA_UNIT,
+                               bool(flags & gst.BufferFlags.DISCONT), bool(flags & gst.BufferFlags.CORRUPTED))
+        if self.encoded_times is not None:
+            self.encoded_times.append((pts, buffer.duration))
+        return gst.PadProbeReturn.OK
+
+    def _fail(self, error: EdgeError) -> None:
+        self.failure = self.failure or error
+        self.ready.set()
+
+
+def _area(caps: Any) -> int:
+    structure = caps.get_structure(0)
+    return int(structure.get_int("width")[1] * structure.get_int("height")[1])
+
+
+def _rotation(pad: Any) -> int:
+    """Clockwise turn in degrees that the stream's tags ask for."""
+    gst = load().Gst
+    for index in range(16):
+        event = pad.get_sticky_event(gst.EventType.TAG, index)
+        if event is None:
+            return 0
+        known, text = event.parse_tag().get_string("image-orientation")
+        if known:
+            return _ROTATIONS.get(text, 0)
+    return 0

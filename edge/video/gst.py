@@ -1,0 +1,144 @@
+"""GStreamer as this package uses it: bindings, quiet start-up, elements by name, and bus messages turned into errors.
+
+The only module that imports ``gi``. Import it in the worker process, not in the command line.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from edge.errors import EdgeError, InputError, RetryLater, StorageError, UnavailableError
+
+DEBIAN_PACKAGES = {                       # element -> package of Debian and Ubuntu that carries it
+    "appsrc": "gstreamer1.0-plugins-base", "appsink": "gstreamer1.0-plugins-base",
+    "parsebin": "gstreamer1.0-plugins-base", "videoconvert": "gstreamer1.0-plugins-base",
+    "audioconvert": "gstreamer1.0-plugins-base", "audioresample": "gstreamer1.0-plugins-base",
+    "deinterlace": "gstreamer1.0-plugins-good", "videoflip": "gstreamer1.0-plugins-good",
+    "mp4mux": "gstreamer1.0-plugins-good", "qtdemux": "gstreamer1.0-plugins-good",
+    "rtspsrc": "gstreamer1.0-plugins-good", "v4l2src": "gstreamer1.0-plugins-good",
+    "jpegdec": "gstreamer1.0-plugins-good",
+    "h264parse": "gstreamer1.0-plugins-bad", "h265parse": "gstreamer1.0-plugins-bad",
+    "x265enc": "gstreamer1.0-plugins-bad", "openh264enc": "gstreamer1.0-plugins-bad",
+    "x264enc": "gstreamer1.0-plugins-ugly", "avdec_h264": "gstreamer1.0-libav",
+}
+CLOCK_TIME_NONE = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """The namespaces of PyGObject in use; they carry no type information."""
+
+    Gst: Any
+    GstApp: Any
+    GstVideo: Any
+    GLib: Any
+
+
+@functools.cache
+def load() -> Bindings:
+    """Initialise GStreamer once per process and give its namespaces.
+
+    Raises UnavailableError without PyGObject, its type libraries or the libraries themselves.
+    """
+    os.environ.setdefault("GST_DEBUG", "0")
+    try:
+        import gi
+
+        for name in ("Gst", "GstApp", "GstVideo"):
+            gi.require_version(name, "1.0")
+        from gi.repository import GLib, Gst, GstApp, GstVideo
+    except (ImportError, ValueError) as error:
+        raise UnavailableError(
+            f"GStreamer's Python bindings are missing ({error})",
+            "install python3-gi, gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0, and make the virtual "
+            "environment with --system-site-packages from the system's python3") from None
+    ok, _ = Gst.init_check(None)
+    if not ok:
+        raise UnavailableError("GStreamer does not start", "run gst-inspect-1.0 to see why")
+    GLib.log_set_handler("GStreamer", GLib.LogLevelFlags.LEVEL_MASK, _swallow, None)
+    return Bindings(Gst, GstApp, GstVideo, GLib)
+
+
+def _swallow(*_: object) -> None:
+    """What the libraries would print reaches users as bus messages, as one line each."""
+
+
+def exists(element: str) -> bool:
+    """Whether the registry knows this element; it may still fail to work."""
+    return load().Gst.ElementFactory.find(element) is not None
+
+
+def make(element: str, **properties: object) -> Any:
+    """Make an element; properties use underscores. Raises UnavailableError naming the package to install."""
+    made = load().Gst.ElementFactory.make(element, None)
+    if made is None:
+        package = DEBIAN_PACKAGES.get(element, "gstreamer1.0-plugins-bad and gstreamer1.0-libav")
+        raise UnavailableError(f"GStreamer's element {element} is missing", f"install {package}")
+    for name, value in properties.items():
+        made.set_property(name.replace("_", "-"), value)
+    return made
+
+
+def set_if_known(element: Any, **properties: object) -> None:
+    """Set those properties that this version of the element has."""
+    for name, value in properties.items():
+        if element.find_property(name.replace("_", "-")) is not None:
+            element.set_property(name.replace("_", "-"), value)
+
+
+def link(*elements: Any) -> None:
+    """Link in order. Raises EdgeError where two do not fit."""
+    for left, right in zip(elements, elements[1:], strict=False):
+        if not left.link(right):
+            raise EdgeError(f"GStreamer cannot link {left.get_name()} to {right.get_name()}")
+
+
+def poll_error(bus: Any, timeout_ns: int = 0) -> Any:
+    """The next ERROR message of a bus, or None."""
+    return bus.timed_pop_filtered(timeout_ns, load().Gst.MessageType.ERROR)
+
+
+def reading_error(message: Any, name: str, live: bool) -> EdgeError:
+    """The error for a bus message of a pipeline that reads `name` (without credentials)."""
+    gst = load().Gst
+    error, detail = message.parse_error()
+    resource, stream, core = gst.ResourceError, gst.StreamError, gst.CoreError
+
+    def is_(domain: Any, *codes: Any) -> bool:
+        return any(error.matches(domain.quark(), code) for code in codes)
+
+    text = one_line(error.message)
+    if is_(core, core.MISSING_PLUGIN) or is_(stream, stream.CODEC_NOT_FOUND):
+        return UnavailableError(f"{name}: {text}", "install gstreamer1.0-libav, gstreamer1.0-plugins-good, "
+                                "gstreamer1.0-plugins-bad and gstreamer1.0-plugins-ugly")
+    if is_(resource, resource.NOT_AUTHORIZED) or "401" in (detail or ""):
+        return InputError(f"{name}: access refused", "check user and password")
+    if is_(resource, resource.BUSY):
+        return RetryLater(f"{name}: busy", "another program uses it; close that one")
+    if is_(resource, resource.NOT_FOUND):
+        return InputError(f"{name}: not found", "check the address")
+    if live:
+        return RetryLater(f"{name}: {text}", "check that the camera is on and can be reached")
+    if is_(stream, stream.TYPE_NOT_FOUND, stream.WRONG_TYPE):
+        return InputError(f"{name}: not a video")
+    return InputError(f"{name}: cannot be read ({text})")
+
+
+def writing_error(message: Any, name: str) -> EdgeError:
+    """The error for a bus message of a pipeline that writes `name`."""
+    gst = load().Gst
+    error, detail = message.parse_error()
+    resource = gst.ResourceError
+    if error.matches(resource.quark(), resource.NO_SPACE_LEFT) or "No space left" in (detail or ""):
+        return StorageError(f"{name}: disk full", "free some space; finished segments are complete")
+    if any(error.matches(resource.quark(), code) for code in (resource.WRITE, resource.OPEN_WRITE, resource.SEEK)):
+        return StorageError(f"{name}: writing failed ({one_line(error.message)})", "check the disk")
+    return EdgeError(f"{name}: encoding failed ({one_line(error.message)})")
+
+
+def one_line(text: str) -> str:
+    """The first line of a message, without its full stop."""
+    return (text.strip().splitlines() or [""])[0].rstrip(".")

@@ -1,0 +1,174 @@
+"""One output file: encoder and fragmented MP4 into a `.part`, which is published when it is complete.
+
+The muxer writes fragments that play without what follows them (`first-moov-then-finalise`) and turns the whole into an
+ordinary MP4 at the end, so a finished file has one index and a cut-off one plays up to its last fragment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from edge.errors import EdgeError, StorageError
+from edge.settings import RecordSettings
+from edge.storage import create_part, part_path, publish
+from edge.video.encoders import KEY_FRAME_INTERVAL_S, encode_chain
+from edge.video.format import PictureFormat, encoder_caps
+from edge.video.gst import link, load, make, poll_error, set_if_known, writing_error
+
+WRITE_TIMEOUT_S = 60.0               # no room in the encoder's queue for this long: encoder or disk hangs
+FINISH_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 5.0
+_TIMESCALE = 90_000                  # ticks per second: exact for 24, 25, 30, 50, 60, 120 and their /1.001 kin
+_QUEUED_FRAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSpec:
+    """What a segment is made of. base_ns: source time that becomes 0 in the file."""
+
+    final: Path
+    settings: RecordSettings
+    encoder: str
+    format: PictureFormat
+    frame_rate: Fraction | None
+    base_ns: int
+
+
+class Segment:
+    """An open output file. Used by one thread."""
+
+    def __init__(self, spec: SegmentSpec) -> None:
+        self._spec = spec
+        self.frames = 0
+        self._next_key_ns = 0
+        self._descriptor = create_part(spec.final, spec.settings.overwrite)
+        self._syncer: _Syncer | None = None
+        try:
+            self._build(spec)
+        except BaseException:
+            self._close_file()
+            part_path(spec.final).unlink(missing_ok=True)
+            raise
+
+    def _build(self, spec: SegmentSpec) -> None:
+        gst = load().Gst
+        self._pipeline = gst.Pipeline.new(None)
+        self._bus = self._pipeline.get_bus()
+        frame_bytes = spec.format.stored_width_px * spec.format.stored_height_px * 3 // 2
+        self._max_bytes = _QUEUED_FRAMES * frame_bytes
+        self._source = make("appsrc", caps=encoder_caps(spec.format, spec.frame_rate), format=gst.Format.TIME,
+                            is_live=False, block=False, max_bytes=0, emit_signals=False)
+        chain = encode_chain(spec.encoder, spec.settings.quality, spec.frame_rate)
+        self._encoder = chain.encoder
+        self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
+                         trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)
+        self._mux.set_property("fragment-mode", 1)                # first-moov-then-finalise, since 1.20
+        sink = make("fdsink", fd=self._descriptor, sync=False, enable_last_sample=False)
+        set_if_known(sink, **{"async": False})
+        elements = (self._source, *chain.elements, self._mux, sink)
+        for element in elements:
+            self._pipeline.add(element)
+        link(*elements)
+        self._pipeline.set_state(gst.State.PLAYING)
+        self._syncer = _Syncer(self._descriptor, spec.settings.fragment_s)
+
+    def write(self, buffer: Any, pts_ns: int, duration_ns: int) -> None:
+        """Append a picture; the buffer belongs to the encoder from here on. Blocks while the encoder is behind.
+
+        Raises StorageError on a full disk or failed write, EdgeError if encoding fails or hangs.
+        """
+        self._wait_for_room()
+        buffer.pts, buffer.dts, buffer.duration = pts_ns - self._spec.base_ns, pts_ns - self._spec.base_ns, duration_ns
+        buffer.unset_flags(load().Gst.BufferFlags.DISCONT)
+        if buffer.pts >= self._next_key_ns:
+            if self.frames:
+                self._ask_for_key_frame(buffer.pts)
+            self._next_key_ns = buffer.pts + int(KEY_FRAME_INTERVAL_S * 1e9)
+        if self._source.push_buffer(buffer) != load().Gst.FlowReturn.OK:
+            self._raise_if_failed()
+            raise EdgeError(f"{self._spec.final}: the encoder has stopped")
+        self.frames += 1
+
+    def finish(self) -> Path:
+        """Complete the file and publish it. Raises StorageError or EdgeError; the `.part` is kept then."""
+        gst = load().Gst
+        try:
+            self._source.end_of_stream()
+            message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), gst.MessageType.ERROR | gst.MessageType.EOS)
+            if message is None:
+                raise EdgeError(f"{self._spec.final}: the encoder did not finish within {FINISH_TIMEOUT_S:.0f} s")
+            if message.type == gst.MessageType.ERROR:
+                raise writing_error(message, str(self._spec.final))
+            self._stop()
+            publish(part_path(self._spec.final), self._spec.final, self._spec.settings.overwrite)
+        finally:
+            self._stop()
+            self._close_file()
+        return self._spec.final
+
+    def abandon(self) -> None:
+        """Stop without finishing; what is on disk keeps its `.part` name. An empty `.part` is removed."""
+        self._stop()
+        empty = os.fstat(self._descriptor).st_size == 0
+        self._close_file()
+        if empty:
+            part_path(self._spec.final).unlink(missing_ok=True)
+
+    def _wait_for_room(self) -> None:
+        if self._source.get_current_level_bytes() < self._max_bytes:
+            self._raise_if_failed()
+            return
+        deadline_s = time.monotonic() + WRITE_TIMEOUT_S
+        while self._source.get_current_level_bytes() >= self._max_bytes:
+            self._raise_if_failed(timeout_ns=2_000_000)
+            if time.monotonic() > deadline_s:
+                raise StorageError(f"{self._spec.final}: nothing could be written for {WRITE_TIMEOUT_S:.0f} s",
+                                   "check the disk")
+
+    def _raise_if_failed(self, timeout_ns: int = 0) -> None:
+        message = poll_error(self._bus, timeout_ns)
+        if message is not None:
+            raise writing_error(message, str(self._spec.final))
+
+    def _ask_for_key_frame(self, at_ns: int) -> None:
+        event = load().GstVideo.video_event_new_upstream_force_key_unit(at_ns, True, 0)
+        self._encoder.get_static_pad("src").send_event(event)
+
+    def _stop(self) -> None:
+        if self._syncer is not None:
+            self._syncer.stop()
+        stopper = threading.Thread(target=self._pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
+        stopper.start()
+        stopper.join(_STOP_TIMEOUT_S)
+
+    def _close_file(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+
+class _Syncer:
+    """Tells the kernel once per fragment to write what it holds, so that a power cut costs no more than that."""
+
+    def __init__(self, descriptor: int, interval_s: float) -> None:
+        self._descriptor, self._interval_s = os.dup(descriptor), interval_s
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            with contextlib.suppress(OSError):          # the writer meets the same error and reports it
+                os.fdatasync(self._descriptor)
+        os.close(self._descriptor)
+
+    def stop(self) -> None:
+        """End the thread; does not wait for a disk that hangs."""
+        self._stopped.set()
+        self._thread.join(_STOP_TIMEOUT_S)
