@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from edge.errors import DetectorError
+from edge.graph.names import map_name, padded_channels
 from edge.models.description import ModelDescription
 from edge.types import Float32
 
@@ -38,15 +39,18 @@ class Reader(Protocol):
     ) -> Candidates: ...
 
 
-def checked_map(
-    maps: Mapping[str, Float32], name: str, shape: tuple[int, int, int]
-) -> Float32:
-    """The map called `name` as (C, H * W). Raises DetectorError when it is not float32 (1, C, H, W) of finite numbers."""
-    found = maps.get(name) if maps is not None else None
-    if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.shape != (1, *shape):
+def feature_map(maps: Mapping[str, Float32], model: ModelDescription, stride: int, rows: int, columns: int) -> Float32:
+    """The map of `stride` as (channels, rows * columns), its unused channels cut off.
+
+    Raises DetectorError when it is not float32 (1, C, rows, columns) of finite numbers.
+    """
+    name = map_name(stride)
+    found = maps.get(name) if isinstance(maps, Mapping) else None
+    shape = (1, padded_channels(model.channels), rows, columns)
+    if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.shape != shape:
         what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise DetectorError(f"detector output {name} is {what}, expected float32 {(1, *shape)}")
-    flat = found.reshape(shape[0], -1)
+        raise DetectorError(f"detector output {name} is {what}, expected float32 {shape}")
+    flat: Float32 = found.reshape(shape[1], -1)[: model.channels]
     # A sum is not finite if, and unless it overflows only if, one of its terms is not; ten times faster than isfinite.
     with np.errstate(all="ignore"):
         if not np.isfinite(flat.sum(dtype=np.float32)) and not np.isfinite(flat).all():

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from edge.detect.candidates import Candidates, checked_map, joined, logit, sigmoid
-from edge.graph.names import map_name
+from edge.detect.candidates import Candidates, feature_map, joined, logit, sigmoid
 from edge.models.description import ModelDescription
 from edge.types import Float32
 
@@ -22,7 +21,7 @@ def read_centerface(
     parts = []
     for stride in model.strides:
         rows, columns = height_px // stride, width_px // stride
-        values = checked_map(maps, map_name(stride), (model.channels, rows, columns))
+        values = feature_map(maps, model, stride, rows, columns)
         cells = np.flatnonzero(values[0] >= logit(min_score))
         if not len(cells):
             continue

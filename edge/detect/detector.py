@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from edge.detect.centerface import read_centerface
 from edge.detect.input import InputBuilder
 from edge.detect.nms import suppress
 from edge.detect.placement import Placement, place
+from edge.detect.retinaface import read_retinaface
+from edge.detect.scrfd import read_scrfd
 from edge.detect.yunet import read_yunet
 from edge.errors import DetectorError
 from edge.inference.runtime import Runtime, open_runtime
@@ -21,7 +22,12 @@ from edge.models.description import Family, Landmark
 from edge.settings import DetectSettings
 from edge.types import Detections, Float32, Picture
 
-READERS: dict[Family, Reader] = {"yunet": read_yunet, "centerface": read_centerface}
+READERS: dict[Family, Reader] = {
+    "yunet": read_yunet,
+    "centerface": read_centerface,
+    "scrfd": read_scrfd,
+    "retinaface": read_retinaface,
+}
 LANDMARK_ORDER: tuple[Landmark, ...] = ("right_eye", "left_eye", "nose", "right_mouth", "left_mouth")
 MAX_IOU = 0.4               # boxes that overlap more are the same face
 MAX_CANDIDATES = 2000       # per picture; the best are kept
@@ -45,8 +51,7 @@ class Detector:
         self._reader = READERS[model.family]
         self._order = [model.landmarks.index(point) for point in LANDMARK_ORDER] if model.landmarks else []
         self._inputs = InputBuilder()
-        self._runtimes: dict[tuple[int, int], Runtime] = {}
-        self._opening = threading.Lock()
+        self._runtime: Runtime = open_runtime(settings.backend, self._resolved.path, model)
         self.name = model.title
         self.reason = self._resolved.reason
         self.landmarks = bool(model.landmarks)
@@ -55,9 +60,7 @@ class Detector:
 
     def describe(self) -> str:
         """Model and runtime, for people."""
-        runtime = next(iter(self._runtimes.values()), None)
-        where = f" on {runtime.describe()}" if runtime else ""
-        return f"{self.name}{where}{f' ({self.reason})' if self.reason else ''}"
+        return f"{self.name} on {self._runtime.describe()}{f' ({self.reason})' if self.reason else ''}"
 
     def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]:
         """Scales, ascending: those of the settings, else by the longer side of the picture.
@@ -80,27 +83,14 @@ class Detector:
         placements = [place(*size, scale, multiple) for scale in scales]
         found: list[Detections] = []
         for placement, pixels in zip(placements, self._inputs.build(picture, placements), strict=True):
-            maps = self._runtime(placement).run(pixels)
+            maps = self._runtime.run(pixels)
             candidates = self._reader(maps, model, placement.height_px, placement.width_px, min_score)
             found.append(self._in_picture(candidates, placement, picture))
         return _merged(found, self.landmarks)
 
     def close(self) -> None:
         """Give memory back."""
-        while self._runtimes:
-            self._runtimes.popitem()[1].close()
-
-    def _runtime(self, placement: Placement) -> Runtime:
-        size = (placement.height_px, placement.width_px)
-        runtime = self._runtimes.get(size)
-        if runtime is None:
-            with self._opening:
-                runtime = self._runtimes.get(size)
-                if runtime is None:
-                    resolved = self._resolved
-                    runtime = open_runtime(self._settings.backend, resolved.path, resolved.description, *size)
-                    self._runtimes[size] = runtime
-        return runtime
+        self._runtime.close()
 
     def _in_picture(self, candidates: Candidates, placement: Placement, picture: Picture) -> Detections:
         """Stored pixels; boxes reach over the border by at most half the picture; specks are dropped."""

@@ -16,30 +16,28 @@ from onnx import helper
 
 from edge.errors import UnavailableError
 from edge.graph.index import GraphIndex, add_constant, attributes, copy, same_convolution, sweep
-from edge.graph.names import map_name
+from edge.graph.names import map_name, padded_channels
 
 _AFTER_HEAD = {"Sigmoid", "Softmax", "Transpose", "Reshape", "Squeeze", "Flatten", "Identity"}
 
 
-def expose_heads(
-    model: onnx.ModelProto, heads: Sequence[Sequence[str]], strides: Sequence[int], shapes: Sequence[tuple[int, ...]]
-) -> onnx.ModelProto:
+def expose_heads(model: onnx.ModelProto, heads: Sequence[Sequence[str]], strides: Sequence[int]) -> onnx.ModelProto:
     """Replace the outputs by one map per stride.
 
     heads: names of the published outputs; per head one for each stride, or a single one in which strides are concatenated.
-    shapes: (1, C, H, W) of each map, for the new outputs.
+    Channels are filled up with zeros to a multiple of 16. The input must be float32 (1, 3, H, W) of known size.
     Raises UnavailableError when an output does not lead back to a convolution.
     """
     model = copy(model)
     index = GraphIndex(model.graph)
     sources = [_convolutions(index, names, len(strides)) for names in heads]
+    height, width = (dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim[2:4])
     del model.graph.output[:]
-    for level, (stride, shape) in enumerate(zip(strides, shapes, strict=True)):
-        tensors = [per_stride[level] for per_stride in sources]
-        merged = _merge(model.graph, index, tensors, f"heads_{stride}")
-        model.graph.node.append(helper.make_node("Identity", [merged], [map_name(stride)]))
-        model.graph.output.append(helper.make_tensor_value_info(map_name(stride), onnx.TensorProto.FLOAT, shape))
-    _drop_identities(model.graph)
+    for level, stride in enumerate(strides):
+        name = map_name(stride)
+        channels = _merge(model.graph, index, [per_stride[level] for per_stride in sources], name)
+        shape = (1, channels, height // stride, width // stride)
+        model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
     sweep(model.graph)
     return model
 
@@ -66,42 +64,31 @@ def _walk_back(index: GraphIndex, name: str) -> str:
     return name
 
 
-def _merge(graph: onnx.GraphProto, index: GraphIndex, tensors: Sequence[str], name: str) -> str:
-    """One tensor with the channels of all: a wider convolution where they are alike, else Concat."""
+def _merge(graph: onnx.GraphProto, index: GraphIndex, tensors: Sequence[str], name: str) -> int:
+    """Make tensor `name` with the channels of all `tensors` from one wider convolution; returns how many it has."""
     nodes = [index.producers[tensor] for tensor in tensors]
-    alike = all(node.op_type == "Conv" and same_convolution(nodes[0], node) for node in nodes)
-    kernels = [index.constant(node.input[1]) for node in nodes] if alike else []
-    if alike and len({kernel.shape[2:] for kernel in kernels}) == 1:
-        inputs = [node.input[0] for node in nodes]
-        groups = [int(attributes(node).get("group", 1)) for node in nodes]
-        depthwise = all(len(kernel) == group and kernel.shape[1] == 1 for kernel, group in zip(kernels, groups, strict=True))
-        if len(set(inputs)) == 1 and set(groups) == {1}:
-            return _wide(graph, index, nodes, inputs[0], 1, name)
-        if depthwise and all(tensor in index.producers for tensor in inputs):
-            before = _merge(graph, index, inputs, f"{name}_in")
-            return _wide(graph, index, nodes, before, sum(groups), name)
-    graph.node.append(helper.make_node("Concat", list(tensors), [name], axis=1))
-    return name
-
-
-def _wide(
-    graph: onnx.GraphProto, index: GraphIndex, nodes: Sequence[onnx.NodeProto], source: str, group: int, name: str
-) -> str:
     kernels = [index.constant(node.input[1]) for node in nodes]
     biases = [
         index.constant(node.input[2]) if len(node.input) > 2 else np.zeros(len(kernel), np.float32)
         for node, kernel in zip(nodes, kernels, strict=True)
     ]
+    if any(not same_convolution(nodes[0], node) for node in nodes) or len({kernel.shape[1:] for kernel in kernels}) != 1:
+        raise UnavailableError(f"the convolutions before {name} are not alike", "use another model file")
+    groups = [int(attributes(node).get("group", 1)) for node in nodes]
+    sources = [node.input[0] for node in nodes]
+    channels = sum(map(len, kernels))
+    padding = padded_channels(channels) - channels
+    if set(groups) == {1} and len(set(sources)) == 1:
+        source, group = sources[0], 1
+    elif groups == [len(kernel) for kernel in kernels]:         # depthwise, each after a convolution of its own
+        source = f"{name}_in"
+        channels = _merge(graph, index, sources, source)
+        padding, group = channels - sum(map(len, kernels)), channels
+    else:
+        raise UnavailableError(f"the convolutions before {name} do not share an input", "use another model file")
+    kernels.append(np.zeros((padding, *kernels[0].shape[1:]), np.float32))
+    biases.append(np.zeros(padding, np.float32))
     weights = add_constant(graph, f"{name}_weights", np.concatenate(kernels))
     bias = add_constant(graph, f"{name}_bias", np.concatenate(biases))
-    values = {**attributes(nodes[0]), "group": group}
-    graph.node.append(helper.make_node("Conv", [source, weights, bias], [name], **values))
-    return name
-
-
-def _drop_identities(graph: onnx.GraphProto) -> None:
-    """Let the producer of an output write it under its final name."""
-    producers = GraphIndex(graph).producers
-    for identity in [node for node in graph.node if node.op_type == "Identity"]:
-        producers[identity.input[0]].output[0] = identity.output[0]
-        graph.node.remove(identity)
+    graph.node.append(helper.make_node("Conv", [source, weights, bias], [name], **{**attributes(nodes[0]), "group": group}))
+    return channels + (padding if group == 1 else 0)

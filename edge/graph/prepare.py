@@ -1,4 +1,4 @@
-"""From a published model file to the graph that runs: all passes, for one input size, remembered on disk."""
+"""From a published model file to the graph that runs: all passes, remembered on disk."""
 
 from __future__ import annotations
 
@@ -21,43 +21,45 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edge" / "graphs"
 
 
-def prepared_graph(path: Path, model: ModelDescription, height_px: int, width_px: int) -> bytes:
-    """The serialised graph for one input size: uint8 ``picture`` (1, H, W, 3) RGB in, ``stride_N`` maps out.
+def prepared_graph(path: Path, model: ModelDescription) -> bytes:
+    """The serialised graph: uint8 ``picture`` (1, height, width, 3) RGB in, ``stride_N`` maps out, of any size.
 
     Taken from the cache when it is there and whole; made, and written to the cache, otherwise. A cache that cannot be
     written costs time, not the run. Raises UnavailableError when the file cannot be used.
     """
     published = read_model(path)
     key = hashlib.sha256(published + model.model_dump_json().encode()).hexdigest()[:24]
-    entry = cache_directory() / f"{key}-{width_px}x{height_px}-v{PASSES_VERSION}.onnx"
+    entry = cache_directory() / f"{model.name}-{key}-v{PASSES_VERSION}.onnx"
     cached = _read_entry(entry)
     if cached is not None:
         return cached
-    graph = build_graph(published, model, height_px, width_px)
+    graph = build_graph(published, model)
     with contextlib.suppress(OSError):
         _write_entry(entry, graph)
     return graph
 
 
-def build_graph(published: bytes, model: ModelDescription, height_px: int, width_px: int) -> bytes:
+def build_graph(published: bytes, model: ModelDescription) -> bytes:
     """Run all passes. Raises UnavailableError when the graph is not what `model` describes."""
     import onnx
 
-    from edge.graph.clean import simplify
+    from edge.graph.clean import free_size, simplify
+    from edge.graph.fold import fold_linear_pairs
     from edge.graph.heads import expose_heads
     from edge.graph.preprocess import fuse_input
 
     try:
-        graph = simplify(onnx.load_from_string(published), height_px, width_px)
-        shapes = [(1, model.channels, height_px // stride, width_px // stride) for stride in model.strides]
-        graph = expose_heads(graph, [model.output_names(head) for head in model.heads], model.strides, shapes)
+        graph = simplify(onnx.load_from_string(published))
+        graph = expose_heads(graph, [model.output_names(head) for head in model.heads], model.strides)
+        graph = fold_linear_pairs(graph)
         graph = fuse_input(graph, model.input.colour, model.input.mean, model.input.scale)
+        graph = free_size(graph)
         onnx.checker.check_model(graph, full_check=True)
     except UnavailableError:
         raise
     except Exception as error:      # onnx and onnxslim raise anything from KeyError to their own types
         raise UnavailableError(
-            f"the graph of {model.title} cannot be prepared for {width_px}x{height_px} ({type(error).__name__}: {error})",
+            f"the graph of {model.title} cannot be prepared ({type(error).__name__}: {error})",
             "check the file with: edge-models check FILE",
         ) from error
     return bytes(graph.SerializeToString())

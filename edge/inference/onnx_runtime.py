@@ -9,7 +9,7 @@ from edge.types import Float32, UInt8
 class OnnxRuntime:
     """A session with one thread of its own, so that frames, not layers, share the cores: no barriers, no idling.
 
-    graph: a serialised model with one uint8 (1, H, W, 3) input. title: for messages. Thread-safe.
+    One session runs all sizes: weights are in memory once. graph: serialised, one uint8 (1, H, W, 3) input. title: for messages. Thread-safe.
     Raises UnavailableError when ONNX Runtime is missing or refuses the graph.
     """
 
@@ -31,11 +31,8 @@ class OnnxRuntime:
             self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:      # its exceptions share no base class
             raise UnavailableError(f"ONNX Runtime refuses {title} ({error})", "check the model file") from error
-        picture = self._session.get_inputs()[0]
-        self._input_name = picture.name
+        self._input_name = self._session.get_inputs()[0].name
         self._output_names = [output.name for output in self._session.get_outputs()]
-        batch, height, width, channels = picture.shape
-        self.input_shape = (batch, height, width, channels)
         self._version = onnxruntime.__version__
 
     def run(self, picture: UInt8) -> dict[str, Float32]:

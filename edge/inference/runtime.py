@@ -12,15 +12,13 @@ from edge.types import Float32, UInt8
 
 
 class Runtime(Protocol):
-    """A detector graph of one input size, ready to run. `run` may be called from several threads at once.
-
-    input_shape: (1, height, width, 3).
-    """
-
-    input_shape: tuple[int, int, int, int]
+    """A detector graph, ready to run. `run` may be called from several threads at once."""
 
     def run(self, picture: UInt8) -> dict[str, Float32]:
-        """Feature maps by name for one RGB picture of `input_shape`. Raises DetectorError when the run fails."""
+        """Feature maps by name for one RGB picture, uint8 (1, height, width, 3).
+
+        Height and width are multiples of the model's `stride_multiple`. Raises DetectorError when the run fails.
+        """
 
     def describe(self) -> str:
         """Library, version and device, for people."""
@@ -29,8 +27,8 @@ class Runtime(Protocol):
         """Give memory back. The runtime cannot be used afterwards."""
 
 
-def open_runtime(backend: Backend, path: Path, model: ModelDescription, height_px: int, width_px: int) -> Runtime:
-    """Prepare `path` for one input size and load it.
+def open_runtime(backend: Backend, path: Path, model: ModelDescription) -> Runtime:
+    """Prepare the graph in `path` and load it.
 
     Raises UnavailableError when the backend is not there or does not take the graph.
     """
@@ -41,4 +39,4 @@ def open_runtime(backend: Backend, path: Path, model: ModelDescription, height_p
     from edge.graph.prepare import prepared_graph
     from edge.inference.onnx_runtime import OnnxRuntime
 
-    return OnnxRuntime(prepared_graph(path, model, height_px, width_px), model.title)
+    return OnnxRuntime(prepared_graph(path, model), model.title)
