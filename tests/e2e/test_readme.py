@@ -1,7 +1,7 @@
 """What README.md and docs/ tell people to do works as written.
 
 Every ```sh block runs, in order, in a folder with: clip.mp4 (a second with a face), photo.jpg, logo.png, and footage/
-with a clip and a picture. rtsp://192.168.1.20:554/stream1 is a camera, and so is 192.168.1.21, which wants viewer:secret.
+with a clip and a picture. rtsp://192.168.1.20:554/stream1 is a camera; the one at 192.168.1.21 wants viewer:secret.
 Blocks that need root, hardware or minutes are ```console and do not run.
 """
 

@@ -202,8 +202,10 @@ class _Clip:
         pipeline.get_by_name("file").set_property("location", str(path))
         sink, pictures = pipeline.get_by_name("sink"), []
         pipeline.set_state(Gst.State.PLAYING)
-        while sample := sink.emit("try-pull-sample", 5 * Gst.SECOND):
-            pictures.append(sample)
+        bus, failed = pipeline.get_bus(), Gst.MessageType.ERROR
+        while not sink.get_property("eos") and bus.timed_pop_filtered(0, failed) is None:
+            if sample := sink.emit("try-pull-sample", Gst.SECOND // 10):
+                pictures.append(sample)
         pipeline.set_state(Gst.State.NULL)
         return pictures
 
