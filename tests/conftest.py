@@ -75,7 +75,7 @@ def default_model() -> Path:
     if yunet.is_file():
         return yunet
     from edge.errors import EdgeError
-    from edge.models.fetch import choose
+    from edge.models.choose import choose
 
     try:
         return choose("auto").path
