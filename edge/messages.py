@@ -16,7 +16,7 @@ class Summary:
 
     frames: written. faces: face-frames, i.e. regions masked, summed over frames. tracks: different tracks.
     masked_share_sum: sum over frames of the share of the picture that was masked; see `masked_share`.
-    whole_frames: frames masked whole, by reason.
+    whole_frames: frames masked whole, by reason. detector_failures: those of them where the detector failed.
     ended_early: why the input ended before its end, or None.
     """
 
@@ -25,6 +25,7 @@ class Summary:
     tracks: int = 0
     masked_share_sum: float = 0.0
     whole_frames: Counter[str] = field(default_factory=Counter)
+    detector_failures: int = 0
     ended_early: str | None = None
     stopped: bool = False
     elapsed_s: float = 0.0

@@ -29,13 +29,14 @@ def anonymize_picture(job: Job, detector: Detector, reporter: Reporter) -> Finis
     frame = Frame(job.source, 0, 0, picture, 0, 0)
     anonymizer = Anonymizer(job.settings.mask)
     regions: tuple[Region, ...] = ()
+    summary = Summary(frames=1)
     try:
         scales = job.settings.detect.scales or detector.scales_for(picture.width_px, picture.height_px)
         regions = _regions(detector.detect(picture, scales, detector.score_threshold))
         safe = anonymizer.apply(frame, regions)
     except DetectorError as error:
         safe = anonymizer.redact(frame, error.message)
-    summary = Summary(frames=1)
+        summary.detector_failures = 1
     if safe.redaction == "whole":
         summary.whole_frames[safe.reason] += 1
     summary.faces = summary.tracks = len(regions)

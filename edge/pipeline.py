@@ -196,6 +196,7 @@ class Pipeline:
         """The only way out of the delay line: masked, or masked whole."""
         regions = self._planner.plan(frame.index)
         why = self._failed.pop(frame.index, None)
+        self._summary.detector_failures += why is not None
         safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
         self._count(safe, regions)
         self._on_frame(frame, regions, safe.redaction)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from edge import __version__
-from edge.storage import part_path, publish
+from edge.storage import create_part, part_path, publish
 from edge.types import Frame, Region
 
 
@@ -28,7 +29,7 @@ class Sidecar:
         self._path = path
         self._overwrite = overwrite
         self._part = part_path(path)
-        self._file: IO[str] = self._part.open("w", encoding="utf-8")
+        self._file: IO[str] = os.fdopen(create_part(path, overwrite), "w", encoding="utf-8")
         self._line({"edge": __version__, **head})
 
     def frame(self, frame: Frame, regions: Sequence[Region], redaction: str) -> None:

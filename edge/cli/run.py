@@ -11,7 +11,7 @@ from types import FrameType
 
 from edge.cli.options import build_parser, job_template
 from edge.cli.progress import Display, make_display
-from edge.errors import EdgeError, InputError
+from edge.errors import DetectorError, EdgeError, InputError
 from edge.inputs import Plan, plan_jobs
 from edge.jobs import WorkerProcess
 from edge.messages import Failed
@@ -51,6 +51,9 @@ def run_plan(plan: Plan, display: Display, verbose: bool) -> int:
                 display.end(job, outcome)
                 if isinstance(outcome, Failed):
                     failures.append(outcome)
+                elif count := outcome.summary.detector_failures:
+                    text = f"{job.source}: the detector failed on {count} frames; they are masked whole"
+                    failures.append(Failed(text, DetectorError.exit_code))
                 if worker.stop_requested:
                     return EX_INTERRUPTED if job.kind != "stream" or failures else 0
         finally:

@@ -50,7 +50,7 @@ def main() -> None:
     """Entry point."""
     settings = RunSettings()
     source = open_source(sys.argv[1], settings.source)
-    recorder = Recorder(Path(sys.argv[2]), settings.record)
+    recorder = Recorder(Path(sys.argv[2]), settings.record, live=False)
     try:
         Pipeline(source, Nothing(), Anonymizer(settings.mask), recorder, settings, Silent()).run()
         recorder.close()

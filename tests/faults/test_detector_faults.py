@@ -1,0 +1,174 @@
+"""P1: whatever a detector does, at whatever frame, no face is left in the output."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edge.anonymize.gate import Anonymizer
+from edge.detect.detector import Detector
+from edge.messages import Started, Summary
+from edge.pipeline import Pipeline
+from edge.settings import DetectSettings, RunSettings
+from edge.types import Detections, Picture
+from edge.video.recorder import Recorder
+from edge.video.source import open_source
+from tests.harness.oracle import sights, visible
+from tests.harness.sample import face_box
+
+Fault = Callable[[], Any]
+EVERY_FRAME = range(100_000)
+
+
+class Silent:
+    """A reporter that keeps the notes."""
+
+    def announce(self, started: Started) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def progress(self, summary: Summary) -> None: ...
+
+    def stop_requested(self) -> bool:
+        return False
+
+
+class FaultyDetector:
+    """The real detector, which misbehaves at the calls in `at`."""
+
+    def __init__(self, real: Detector, fault: Fault, at: Sequence[int]) -> None:
+        self._real, self._fault, self._at = real, fault, at
+        self.score_threshold = real.score_threshold
+        self.calls = 0
+
+    def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]:
+        return self._real.scales_for(width_px, height_px)
+
+    def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Any:
+        self.calls += 1
+        if self.calls - 1 in self._at:
+            return self._fault()
+        return self._real.detect(picture, scales, min_score)
+
+
+def raise_error() -> Any:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def raise_memory_error() -> Any:
+    raise MemoryError
+
+
+def boxes_of(value: float) -> Callable[[], Detections]:
+    return lambda: Detections(np.full((1, 4), value, np.float32), np.ones(1, np.float32))
+
+
+def wrong_shape() -> Any:
+    return Detections(np.zeros((3, 5), np.float32), np.zeros(3, np.float32))
+
+
+def nan_scores() -> Detections:
+    return Detections(np.array([[10, 10, 60, 60]], np.float32), np.array([np.nan], np.float32))
+
+
+FAULTS: dict[str, Fault] = {
+    "raises": raise_error,
+    "out of memory": raise_memory_error,
+    "returns None": lambda: None,
+    "returns an array": lambda: np.zeros((1, 5), np.float32),
+    "wrong shape": wrong_shape,
+    "NaN boxes": boxes_of(float("nan")),
+    "infinite boxes": boxes_of(float("inf")),
+    "empty boxes": boxes_of(0.0),
+    "NaN scores": nan_scores,
+}
+PLACES: dict[str, Sequence[int]] = {
+    "first": [0],
+    "middle": [100],
+    "run": range(80, 120),
+    "scattered": range(3, 300, 17),
+    "last": [299],
+    "always": EVERY_FRAME,
+}
+
+
+@pytest.fixture(scope="module")
+def detector(default_model: Path) -> Detector:
+    return Detector(DetectSettings(model=str(default_model), scales=(320,)))
+
+
+def run(sample: Path, output: Path, detector: Any, settings: RunSettings | None = None) -> Summary:
+    """The product's pipeline on the sample with this detector."""
+    settings = settings or RunSettings()
+    source = open_source(str(sample), settings.source)
+    recorder = Recorder(output, settings.record, live=False)
+    try:
+        summary = Pipeline(source, detector, Anonymizer(settings.mask), recorder, settings, Silent()).run()
+        recorder.close()
+    finally:
+        recorder.abort()
+        source.close()
+    return summary
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("fault", ["raises", "NaN boxes"])
+def test_at_any_frame(sample: Path, tmp_path: Path, detector: Detector, fault: str, place: str) -> None:
+    check(sample, tmp_path, detector, FAULTS[fault], PLACES[place])
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"raises", "NaN boxes"}))
+def test_of_any_kind(sample: Path, tmp_path: Path, detector: Detector, fault: str) -> None:
+    check(sample, tmp_path, detector, FAULTS[fault], range(60, 200, 9))
+
+
+def check(sample: Path, tmp_path: Path, detector: Detector, fault: Fault, at: Sequence[int]) -> None:
+    output = tmp_path / "out.mp4"
+    summary = run(sample, output, FaultyDetector(detector, fault, at))
+    assert summary.frames == 300
+    assert len(sights(sample, output, face_box)) > 150
+    assert visible(sample, output, face_box) == []
+    expected = len(set(at) & set(range(300)))
+    assert sum(summary.whole_frames.values()) == expected
+
+
+def test_a_detector_that_hangs_is_taken_for_dead(sample: Path, tmp_path: Path, detector: Detector) -> None:
+    settings = RunSettings(detect=DetectSettings(deadline_s=0.5))
+    hanging = FaultyDetector(detector, lambda: time.sleep(2.0), [150])
+    summary = run(sample, tmp_path / "out.mp4", hanging, settings)
+    assert summary.frames == 300
+    assert 100 <= sum(summary.whole_frames.values()) <= 150
+    assert visible(sample, tmp_path / "out.mp4", face_box) == []
+    time.sleep(2.0)     # its thread ends by itself
+
+
+def test_masks_that_fail_hide_the_frame_whole(
+    sample: Path, tmp_path: Path, detector: Detector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect in an anonymiser: every third mask raises half-way."""
+    from edge.anonymize import pixelate
+
+    original, calls = pixelate.Pixelate.paint, [0]
+
+    def paint(self: Any, *arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] % 3 == 0:
+            raise ValueError("injected")
+        return original(self, *arguments)
+
+    monkeypatch.setattr(pixelate.Pixelate, "paint", paint)
+    summary = run(sample, tmp_path / "out.mp4", detector)
+    assert sum(summary.whole_frames.values()) > 30
+    assert visible(sample, tmp_path / "out.mp4", face_box) == []
+
+
+def test_without_faults_nothing_is_masked_whole(sample: Path, tmp_path: Path, detector: Detector) -> None:
+    summary = run(sample, tmp_path / "out.mp4", detector)
+    assert not summary.whole_frames
+    assert summary.faces > 150
+    assert visible(sample, tmp_path / "out.mp4", face_box) == []
