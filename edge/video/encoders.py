@@ -30,7 +30,7 @@ _PACKAGES: dict[Codec, str] = {"h264": "gstreamer1.0-plugins-ugly (x264enc)",
 
 @dataclass(frozen=True, slots=True)
 class EncodeChain:
-    """Elements to add and link in order; the first takes NV12, the last gives a parsed stream for mp4mux."""
+    """Elements to add and link in order; the first takes NV12, the last gives what mp4mux takes."""
 
     elements: tuple[Any, ...]
     encoder: Any
@@ -49,7 +49,9 @@ def encode_chain(name: str, quality: float, frame_rate: Fraction | None) -> Enco
     """The encoder `name` with what has to stand before and after it. quality: 0 to 51, as of x264's crf."""
     encoder = _configured(name, quality, frame_rate)
     before = [make("nvvidconv"), _nvmm()] if _is_jetson(name) else []
-    return EncodeChain((*before, encoder, make("h265parse" if "265" in name else "h264parse")), encoder)
+    # x264enc gives what the muxer takes; a parser would replace durations by the nominal frame rate's.
+    after = [] if name == "x264enc" else [make("h265parse" if "265" in name else "h264parse")]
+    return EncodeChain((*before, encoder, *after), encoder)
 
 
 def _configured(name: str, quality: float, frame_rate: Fraction | None) -> Any:

@@ -54,11 +54,24 @@ class PictureFormat:
 
     @property
     def _numbers(self) -> list[str]:
-        numbers = _NAMED.get(self.colorimetry, self.colorimetry).split(":")
-        return numbers if len(numbers) == 4 else ["0", "0", "0", "0"]
+        return _numbers(self.colorimetry)
 
 
-def format_of(caps: Any) -> PictureFormat:
+def _numbers(colorimetry: str) -> list[str]:
+    """Range, matrix, transfer and primaries as GStreamer numbers them; "0" is unknown."""
+    numbers = _NAMED.get(colorimetry, colorimetry).split(":")
+    return numbers if len(numbers) == 4 else ["0", "0", "0", "0"]
+
+
+def merged_colorimetry(stream: str, container: str) -> str:
+    """What the coded stream says, completed by what its container says (ITU-T H.273 allows either to be silent)."""
+    if not stream or not container:
+        return stream or container
+    both = zip(_numbers(stream), _numbers(container), strict=True)
+    return ":".join(own if own != "0" else other for own, other in both)
+
+
+def format_of(caps: Any, container_colorimetry: str = "") -> PictureFormat:
     """The format that raw video caps describe. Raises InputError for a size beyond 8192 x 8192 pixels in all."""
     structure = caps.get_structure(0)
     width, height = structure.get_int("width")[1], structure.get_int("height")[1]
@@ -66,7 +79,8 @@ def format_of(caps: Any) -> PictureFormat:
         raise InputError(f"pictures of {width} x {height} pixels are not supported")
     known, numerator, denominator = structure.get_fraction("pixel-aspect-ratio")
     aspect = Fraction(numerator, denominator) if known and numerator > 0 and denominator > 0 else Fraction(1)
-    return PictureFormat(width, height, aspect, structure.get_string("colorimetry") or "")
+    colorimetry = merged_colorimetry(structure.get_string("colorimetry") or "", container_colorimetry)
+    return PictureFormat(width, height, aspect, colorimetry)
 
 
 def frame_rate_of(caps: Any) -> Fraction | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from edge.errors import EdgeError, InputError, UnavailableError
 from edge.settings import SourceSettings
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
-from edge.video.gst import CLOCK_TIME_NONE, load, make
+from edge.video.gif import Gif, is_gif, split_gif
+from edge.video.gst import CLOCK_TIME_NONE, link, load, make, on_libav_error
 from edge.video.inputs import Input
 
 _CLOSE_TIMEOUT_S = 5.0
@@ -18,7 +21,7 @@ _RTSP_TIMEOUT_US = 5_000_000
 _CODECS = {"video/x-h264": "h264", "video/x-h265": "h265", "video/x-vp8": "vp8", "video/x-vp9": "vp9",
            "video/x-av1": "av1", "image/jpeg": "mjpeg", "image/gst-libav-gif": "gif", "video/mpeg": "mpeg",
            "video/x-raw": "raw"}
-_TIMELESS_CODECS = ("gif",)               # avdec_gif gives every picture PTS 0; GIF has no reordering
+_LOSSY_CONTAINERS = ("tsdemux",)          # a gap in other containers is no loss: matroskademux marks some anyway
 _ROTATIONS = {"rotate-90": 90, "rotate-180": 180, "rotate-270": 270}
 
 
@@ -39,10 +42,15 @@ class ReadGraph:
         self.more_decoders = False
         self.codec, self.rotation_deg, self.has_audio = "", 0, False
         self.damage = DamageTracker()
-        self.encoded_times: deque[tuple[int, int]] | None = None
+        self.encoded_times: deque[tuple[int, int]] | None = None     # where the decoder loses them
+        self.colorimetry = ""                      # as the container has it; the coded stream's own takes precedence
+        self.cut_off = False                       # the file ends before its content does
+        self._lossy = opened.live
+        self._gif: Gif | None = None
         self._lock = threading.Lock()
         self._pads: list[Any] = []
         self._parsers: list[Any] = []
+        self._unwatch = on_libav_error(self.damage.on_decoder_complaint)
         try:
             self._add_source(settings)
         except BaseException:
@@ -52,9 +60,12 @@ class ReadGraph:
     def start(self) -> None:
         """Start all elements; failures arrive on the bus."""
         self.pipeline.set_state(load().Gst.State.PLAYING)
+        if self._gif is not None:
+            self._push_gif(self._gif)
 
     def close(self) -> None:
         """Stop everything. A driver that hangs is left behind after 5 s, in a thread that ends with the process."""
+        self._unwatch()
         stopper = threading.Thread(target=self.pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
         stopper.join(_CLOSE_TIMEOUT_S)
@@ -71,17 +82,48 @@ class ReadGraph:
             source.connect("select-stream", self._on_select_stream)
             source.connect("pad-added", self._on_rtp_pad)
             return
+        if self._input.kind == "file" and is_gif(Path(self._input.location)):
+            self._add_gif(split_gif(Path(self._input.location)))
+            return
         if self._input.kind == "v4l2":
             source = make("v4l2src", device=self._input.location, do_timestamp=True)
             # MJPEG first: raw 1080p30 does not fit through USB 2.
             wanted = load().Gst.Caps.from_string("image/jpeg,width=(int)[1,1920];video/x-raw,width=(int)[1,1920]")
-            elements = (source, make("capsfilter", caps=wanted), self._make_parser())
+            elements = [source, make("capsfilter", caps=wanted), self._make_parser()]
         else:
-            elements = (make("filesrc", location=self._input.location), self._make_parser())
+            elements = [make("filesrc", location=self._input.location), self._make_parser()]
         for element in elements:
             self.pipeline.add(element)
-        for left, right in zip(elements, elements[1:], strict=False):
-            left.link(right)
+        link(*elements)
+
+    def _add_gif(self, gif: Gif) -> None:
+        """The whole file goes into an appsrc at once; it is as large as the file."""
+        self._gif, self.cut_off = gif, not gif.complete
+        rate = Fraction(len(gif.packets) * 1_000_000_000, gif.duration_ns).limit_denominator(1001)
+        caps = load().Gst.Caps.from_string(
+            f"image/gst-libav-gif,width={gif.width_px},height={gif.height_px},parsed=true,"
+            f"framerate={rate.numerator}/{rate.denominator}")
+        self._gif_source = make("appsrc", caps=caps, format=load().Gst.Format.TIME, max_bytes=0, emit_signals=False)
+        self.pipeline.add(self._gif_source)
+        self._build_chain(self._gif_source.get_static_pad("src"), caps)
+
+    def _push_gif(self, gif: Gif) -> None:
+        # avdec_gif gives every picture PTS 0; GIF has no reordering, so times go round the decoder.
+        self.encoded_times = deque((packet.pts_ns, packet.duration_ns) for packet in gif.packets)
+        for packet in gif.packets:
+            buffer = load().Gst.Buffer.new_wrapped(packet.data)
+            buffer.pts, buffer.duration = packet.pts_ns, packet.duration_ns
+            self._gif_source.push_buffer(buffer)
+        self._gif_source.end_of_stream()
+
+    def duration_ns(self) -> int | None:
+        """Of the whole source; None where unknown."""
+        if self._gif is not None:
+            return self._gif.duration_ns
+        if self._input.live:
+            return None
+        known, duration_ns = self.pipeline.query_duration(load().Gst.Format.TIME)
+        return int(duration_ns) if known and 0 < duration_ns < CLOCK_TIME_NONE else None
 
     def _make_parser(self) -> Any:
         parser = make("parsebin")
@@ -151,11 +193,12 @@ class ReadGraph:
                                    "install gstreamer1.0-libav and gstreamer1.0-plugins-bad")
         self.more_decoders = self._attempt + 1 < len(decoders)
         self.rotation_deg = _rotation(pad)
-        if self.codec in _TIMELESS_CODECS:
-            self.encoded_times = deque()
+        self._lossy = self._lossy or any(_contains(parser, _LOSSY_CONTAINERS) for parser in self._parsers)
         chain = decode_chain(self.pipeline, decoders[self._attempt], self._input.live)
         gst = load().Gst
         chain.entry.add_probe(gst.PadProbeType.BUFFER, self._on_encoded)
+        if decoders[self._attempt].startswith("avdec_"):
+            chain.entry.add_probe(gst.PadProbeType.EVENT_DOWNSTREAM, self._on_encoded_event)
         for element in reversed(chain.elements):
             element.sync_state_with_parent()
         if pad.link(chain.entry) != gst.PadLinkReturn.OK:
@@ -168,14 +211,40 @@ class ReadGraph:
         buffer = info.get_buffer()
         flags, pts = int(buffer.get_flags()), buffer.pts
         self.damage.on_encoded(None if pts == CLOCK_TIME_NONE else pts, not flags & gst.BufferFlags.DELTA_UNIT,
-                               bool(flags & gst.BufferFlags.DISCONT), bool(flags & gst.BufferFlags.CORRUPTED))
-        if self.encoded_times is not None:
-            self.encoded_times.append((pts, buffer.duration))
+                               self._lossy and bool(flags & gst.BufferFlags.DISCONT),
+                               bool(flags & gst.BufferFlags.CORRUPTED))
         return gst.PadProbeReturn.OK
+
+    def _on_encoded_event(self, pad: Any, info: Any) -> Any:
+        """Take the container's colorimetry out of the caps: libav's elements would put it above the stream's own,
+        and a container that says "bt709" does not say whether the range is full."""
+        gst = load().Gst
+        event = info.get_event()
+        if event.type != gst.EventType.CAPS:
+            return gst.PadProbeReturn.OK
+        structure = event.parse_caps().get_structure(0).copy()
+        if not structure.has_field("colorimetry"):
+            return gst.PadProbeReturn.OK
+        self.colorimetry = structure.get_string("colorimetry") or ""
+        structure.remove_field("colorimetry")
+        caps = gst.Caps.new_empty()
+        caps.append_structure(structure)
+        pad.send_event(gst.Event.new_caps(caps))
+        return gst.PadProbeReturn.DROP
 
     def _fail(self, error: EdgeError) -> None:
         self.failure = self.failure or error
         self.ready.set()
+
+
+def _contains(parser: Any, factories: tuple[str, ...]) -> bool:
+    found = parser.iterate_recurse()
+    while True:
+        result, element = found.next()
+        if result != load().Gst.IteratorResult.OK:
+            return False
+        if element.get_factory() is not None and element.get_factory().get_name() in factories:
+            return True
 
 
 def _area(caps: Any) -> int:

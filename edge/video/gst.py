@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,13 @@ CLOCK_TIME_NONE = 2**64 - 1
 
 @dataclass(frozen=True)
 class Bindings:
-    """The namespaces of PyGObject in use; they carry no type information."""
+    """The namespaces of PyGObject in use, which carry no type information, and who listens to libav's log."""
 
     Gst: Any
     GstApp: Any
     GstVideo: Any
     GLib: Any
+    libav_listeners: list[Callable[[], None]]
 
 
 @functools.cache
@@ -43,7 +45,7 @@ def load() -> Bindings:
 
     Raises UnavailableError without PyGObject, its type libraries or the libraries themselves.
     """
-    os.environ.setdefault("GST_DEBUG", "0")
+    quiet = "GST_DEBUG" not in os.environ
     try:
         import gi
 
@@ -58,12 +60,36 @@ def load() -> Bindings:
     ok, _ = Gst.init_check(None)
     if not ok:
         raise UnavailableError("GStreamer does not start", "run gst-inspect-1.0 to see why")
-    GLib.log_set_handler("GStreamer", GLib.LogLevelFlags.LEVEL_MASK, _swallow, None)
-    return Bindings(Gst, GstApp, GstVideo, GLib)
+    if quiet:                             # what the libraries would print reaches users as bus messages
+        Gst.debug_remove_log_function(None)
+        for domain in ("GStreamer", "GStreamer-Video", "GLib-GObject"):
+            GLib.log_set_handler(domain, GLib.LogLevelFlags.LEVEL_MASK, lambda *_: None, None)
+    listeners: list[Callable[[], None]] = []
+    _watch_libav(Gst, listeners)
+    return Bindings(Gst, GstApp, GstVideo, GLib, listeners)
 
 
-def _swallow(*_: object) -> None:
-    """What the libraries would print reaches users as bus messages, as one line each."""
+def _watch_libav(gst: Any, listeners: list[Callable[[], None]]) -> None:
+    def on_log(category: Any, *_: object) -> None:
+        if category.get_name() == "libav":
+            for listener in tuple(listeners):
+                listener()
+
+    if not gst.debug_is_active():
+        gst.debug_set_active(True)
+    gst.debug_set_threshold_for_name("libav", gst.DebugLevel.ERROR)
+    gst.debug_add_log_function(on_log, None)
+
+
+def on_libav_error(callback: Callable[[], None]) -> Callable[[], None]:
+    """Call `callback` from a decoder's thread whenever libav complains about data; gives a function that ends this.
+
+    libav conceals errors and hands the picture out as good (its element sets no flag); its log is the only sign, and
+    it does not say which decoder it was.
+    """
+    listeners = load().libav_listeners
+    listeners.append(callback)
+    return lambda: listeners.remove(callback) if callback in listeners else None
 
 
 def exists(element: str) -> bool:

@@ -171,6 +171,8 @@ class Source:
             if self.input.live:
                 raise self._error
             self.ended_early = self._error.message
+        elif self._graph.cut_off:
+            self.ended_early = f"{self.input.name}: the file is cut off"
 
     def _check_stall(self, now_s: float) -> None:
         limit_s = self._settings.stall_timeout_s if self.input.live else FILE_STALL_TIMEOUT_S
@@ -209,7 +211,7 @@ class Source:
     def _on_caps(self, caps: Any, buffer: Any) -> None:
         self._caps_id = hash(caps)
         self._caps = caps                                 # keeps the address, which is the identity, taken
-        format_ = format_of(caps)
+        format_ = format_of(caps, self._graph.colorimetry)
         if self._format is not None and format_ != self._format:
             self._epoch += 1
         self._format, self._frame_rate = format_, frame_rate_of(caps)
@@ -223,7 +225,7 @@ class Source:
         pts_ns, duration_ns = buffer.pts, buffer.duration
         if self._graph.encoded_times:
             pts_ns, duration_ns = self._graph.encoded_times.popleft()
-        if duration_ns == CLOCK_TIME_NONE or duration_ns == 0:
+        if duration_ns == CLOCK_TIME_NONE or duration_ns < self._nominal_duration_ns // 4:
             duration_ns = self._nominal_duration_ns
         buffer_pts_ns = pts_ns
         running_ns = segment.to_running_time(load().Gst.Format.TIME, pts_ns) if pts_ns != CLOCK_TIME_NONE else pts_ns
@@ -244,9 +246,9 @@ class Source:
     def _describe(self, sample: Any) -> SourceInfo:
         graph, caps = self._graph, sample.get_caps()
         assert graph.chain is not None
-        format_, rate = format_of(caps), frame_rate_of(caps)
-        known, duration_ns = (False, 0) if self.input.live else graph.pipeline.query_duration(load().Gst.Format.TIME)
-        duration_s = duration_ns / 1e9 if known and 0 < duration_ns < CLOCK_TIME_NONE else None
+        format_, rate = format_of(caps, graph.colorimetry), frame_rate_of(caps)
+        duration_ns = graph.duration_ns()
+        duration_s = duration_ns / 1e9 if duration_ns else None
         frames = round(duration_s * rate) if duration_s and rate else None
         return SourceInfo(self.input.name, self.input.live, format_.stored_width_px, format_.stored_height_px, rate,
                           duration_s, frames, graph.codec, graph.chain.decoder_name, graph.rotation_deg,
