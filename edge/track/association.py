@@ -28,14 +28,14 @@ def overlaps(a: Float64, b: Float64) -> Float64:
     return np.asarray(shared / (area_a[:, None] + area_b[None, :] - shared), np.float64)
 
 
-def match(predicted: Float64, gates_sizes: Float64, detected: Float64, size_ratio_limit: float,
-          overlap_gate_iou: float) -> list[tuple[int, int]]:
+def match(predicted: Float64, detected: Float64, gates_sizes: Float64, overlap_gates: Float64,
+          size_ratio_limit: float) -> list[tuple[int, int]]:
     """Assign detections to predictions one to one, the best pair first.
 
-    predicted (N, 4) and detected (M, 4): centre x, centre y, width, height, pixels; gates_sizes (N, 1) or (N, M):
-    accepted distance of centres in sizes. A pair is possible within the gate and the ratio of sizes, or when the boxes
-    overlap by `overlap_gate_iou`. Greedy assignment is what ByteTrack (Zhang et al., ECCV 2022) and SORT come to
-    when gates are tight, without a solver. Returns (prediction, detection) index pairs.
+    predicted (N, 4) and detected (M, 4): centre x, centre y, width, height, pixels. A pair is possible within the gate
+    (N, M), a distance of centres in sizes, and the ratio of sizes, or from an overlap (N, M) on, 0 to 1.
+    Greedy assignment is what SORT (Bewley et al., ICIP 2016) and ByteTrack (Zhang et al., ECCV 2022) come to when
+    gates are tight, without a solver. Returns (prediction, detection) index pairs.
     """
     if not len(predicted) or not len(detected):
         return []
@@ -47,7 +47,7 @@ def match(predicted: Float64, gates_sizes: Float64, detected: Float64, size_rati
     offset = predicted[:, None, :2] - detected[None, :, :2]
     distance = np.hypot(offset[..., 0], offset[..., 1]) / size
     near = (distance <= gates_sizes) & (log_ratio <= np.log(size_ratio_limit))
-    rows, columns = np.nonzero(near | (iou >= overlap_gate_iou))
+    rows, columns = np.nonzero(near | (iou >= overlap_gates))
     cost = distance[rows, columns] + 0.5 * log_ratio[rows, columns] - iou[rows, columns]
     pairs: list[tuple[int, int]] = []
     used_rows: set[int] = set()

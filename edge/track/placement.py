@@ -13,14 +13,10 @@ from edge.types import Float32, RegionOrigin
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The frame to plan, and how far the look-ahead has seen.
-
-    index, time_s: of the frame. horizon_s: time of the newest observed frame.
-    """
+    """The frame to plan."""
 
     index: int
     time_s: float
-    horizon_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +73,7 @@ def _hold(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
         return None
     elapsed_s = moment.time_s - last.time_s
     frames = moment.index - last.frame
-    hold_s = _supported_s(limits.hold_s, track, moment, tuning)
+    hold_s = track.deserves_s(limits.hold_s, tuning)
     if elapsed_s > hold_s and frames > tuning.hold_frames:
         return None
     end = len(track.observations) - 1
@@ -92,7 +88,7 @@ def _lead(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
         return None
     ahead_s = first.time_s - moment.time_s
     frames = first.frame - moment.index
-    lead_s = _supported_s(limits.lead_s, track, moment, tuning)
+    lead_s = track.deserves_s(limits.lead_s, tuning)
     if ahead_s > lead_s and frames > tuning.lead_frames:
         return None
     speed = velocity(track.observations, 0, 1, tuning.velocity_window_s)
@@ -114,16 +110,6 @@ def _extrapolate(track: Track, at: int, speed: tuple[float, float], elapsed_s: f
     if seen.landmarks is not None and apart_s <= tuning.landmark_hold_s:
         landmarks = seen.landmarks + np.array((dx, dy), np.float32)
     return union(base, grow(moved, margin)), origin, landmarks
-
-
-def _supported_s(full_s: float, track: Track, moment: Moment, tuning: Tuning) -> float:
-    """How much of a hold or lead a track deserves: false detections are few and faint, and must not smear.
-
-    All of it while more detections may still come, that is until the horizon has passed the track by.
-    """
-    if track.support >= 1.0 or moment.horizon_s - track.last.time_s < tuning.settle_s:
-        return full_s
-    return max(full_s * track.support, min(full_s, tuning.brief_s))
 
 
 def _visible_share(box: Box, limits: Limits) -> float:

@@ -127,14 +127,14 @@ class MaskPlanner:
         if not self._pending or self._pending[0].index != index:
             raise ValueError(f"frame {index} was not observed, or was planned before")
         frame = self._pending.popleft()
-        moment = Moment(index, frame.time_s, self._newest_s)
+        moment = Moment(index, frame.time_s)
         regions = [self._whole()] if frame.failed else []
         kept: list[Track] = []
         for track in self._tracks:
             placed = place(track, moment, self._limits, self._tuning)
             if placed is not None:
                 regions.append(self._region(track, placed))
-            track.forget(frame.time_s - self._tuning.velocity_window_s - self._tuning.smooth_s)
+            track.forget(frame.time_s - self._tuning.velocity_window_s - self._tuning.smooth_s, index)
             if placed is not None or track.last.frame >= index or self._is_open(track):
                 kept.append(track)
         self._tracks = kept
@@ -184,19 +184,11 @@ class MaskPlanner:
         going = [track for track in self._tracks if self._is_open(track)]
         used: list[tuple[int, Track]] = []
         if going:
-            predicted = np.array([track.last.box if track.cut is not None else track.predict(frame.time_s, tuning)
-                                  for track in going])
-            gates = np.array([self._gate(track, frame.time_s) for track in going])
-            shares = np.where(strong, 1.0, tuning.weak_gate_share)
-            for row, column in match(predicted, gates[:, None] * shares[None, :], found.boxes,
-                                     tuning.size_ratio_limit, tuning.overlap_gate_iou):
-                track = going[row]
-                if track.cut is not None:
-                    box = found.boxes[column:column + 1]
-                    if overlaps(predicted[row:row + 1], box)[0, 0] < tuning.cut_iou:
-                        continue
-                    track.cut = None
-                seen = found.observation(column, frame.index, frame.time_s)
+            predicted = np.array([track.predict(frame.time_s, tuning) for track in going])
+            gates, overlap_gates = self._gates(going, strong, frame)
+            for row, column in match(predicted, found.boxes, gates, overlap_gates, tuning.size_ratio_limit):
+                track, seen = going[row], found.observation(column, frame.index, frame.time_s)
+                track.cut = None
                 track.extend(seen, self._support(seen.score))
                 used.append((column, track))
         taken = {column for column, _ in used}
@@ -207,16 +199,35 @@ class MaskPlanner:
         rest = [column for column in range(len(found.scores)) if column not in taken]
         frame.leftover = found.take(np.array(rest, np.intp)) if rest else None
 
+    def _is_recent(self, track: Track, frame: _Pending) -> bool:
+        """Whether a track was seen so recently that a weak detection is enough to continue it."""
+        limit_s = max(track.deserves_s(self._limits.hold_s, self._tuning), self._tuning.weak_gap_s)
+        return (frame.time_s - track.last.time_s <= limit_s
+                or frame.index - track.last.frame <= self._tuning.hold_frames)
+
     def _support(self, score: float) -> float:
         """What one detection says for a track being a face, 0 to 1 (certain)."""
         tuning = self._tuning
         share = (score - self._threshold) / (tuning.certain_score_share * (1.0 - self._threshold))
         return 1.0 if share >= 1.0 else max(share, tuning.weak_support) / tuning.certain_count
 
+    def _gates(self, going: list[Track], strong: npt.NDArray[np.bool_], frame: _Pending) -> tuple[Float64, Float64]:
+        """Largest distance in sizes, and smallest overlap, at which a detection continues a track: (N, M) each.
+
+        Weak detections have smaller gates, and only continue tracks that were seen not long ago. After a cut, only a
+        strong detection at the same place continues a track.
+        """
+        tuning = self._tuning
+        reach = np.array([self._gate(track, frame.time_s) for track in going])
+        whole = np.array([track.cut is None for track in going])
+        recent = whole & np.array([self._is_recent(track, frame) for track in going])
+        gates = reach[:, None] * np.where(strong, 1.0, tuning.weak_gate_share)[None, :]
+        near = np.where(strong[None, :], whole[:, None], recent[:, None])
+        overlap = np.where(strong[None, :] & ~whole[:, None], tuning.same_place_iou, 2.0)
+        return np.where(near, gates, -1.0), np.where(near, tuning.overlap_gate_iou, overlap)
+
     def _gate(self, track: Track, time_s: float) -> float:
         tuning = self._tuning
-        if track.cut is not None:
-            return tuning.gate_sizes
         growth = (tuning.first_gate_growth_sizes_per_s if len(track.observations) == 1
                   else tuning.gate_growth_sizes_per_s)
         return min(tuning.gate_sizes + growth * (time_s - track.last.time_s), tuning.gate_limit_sizes)
@@ -245,12 +256,12 @@ class MaskPlanner:
             if frame.index >= first.frame or weak is None:
                 continue
             gap_s = first.time_s - frame.time_s
-            if frame.index < track.barrier or (gap_s > tuning.trace_gap_s and first.frame - frame.index > 1):
+            if frame.index < track.barrier or (gap_s > tuning.weak_gap_s and first.frame - frame.index > 1):
                 return
             gate = tuning.weak_gate_share * min(
                 tuning.gate_sizes + tuning.gate_growth_sizes_per_s * gap_s, tuning.gate_limit_sizes)
-            for _, column in match(np.array([first.box]), np.array([[gate]]), weak.boxes,
-                                   tuning.size_ratio_limit, tuning.overlap_gate_iou):
+            for _, column in match(np.array([first.box]), weak.boxes, np.array([[gate]]),
+                                   np.array([[tuning.overlap_gate_iou]]), tuning.size_ratio_limit):
                 track.extend_back(weak.observation(column, frame.index, frame.time_s), tuning.weak_support)
                 rest = np.flatnonzero(np.arange(len(weak.scores)) != column)
                 frame.leftover = weak.take(rest) if len(rest) else None

@@ -109,18 +109,28 @@ class Track:
         """Position of the newest observation at or before frame `index`; -1 where all are later."""
         return bisect_right(self.indices, index) - 1
 
-    def forget(self, before_s: float) -> None:
-        """Drop observations older than before_s, but never the last two, which give position and velocity."""
+    def forget(self, before_s: float, index: int) -> None:
+        """Drop observations older than before_s, but never the last two up to frame `index`: position and velocity."""
+        keep_from = min(self.position(index), len(self.observations) - 1) - 1
         drop = 0
-        while len(self.observations) - drop > 2 and self.observations[drop].time_s < before_s:
+        while drop < keep_from and self.observations[drop].time_s < before_s:
             self.smoothed.pop(self.indices[drop], None)
             drop += 1
         if drop:
             del self.observations[:drop], self.indices[:drop]
 
+    def deserves_s(self, full_s: float, tuning: Tuning) -> float:
+        """How much of a hold or lead the track is given: false detections are few and faint, and must not smear.
+
+        Support only grows, so a lead that has begun does not end before the detection that it leads to.
+        """
+        return max(full_s * self.support, min(full_s, tuning.brief_s))
+
     def predict(self, time_s: float, tuning: Tuning) -> Box:
-        """Where the face is expected at time_s, after the last observation."""
+        """Where the face is expected at time_s, after the last observation; where it was, if a cut came between."""
         last = self.last
+        if self.cut is not None:
+            return last.box
         speed = velocity(self.observations, len(self.observations) - 1, -1, tuning.velocity_window_s)
         dx, dy = travel(speed, time_s - last.time_s, size_of(last.box), tuning)
         return last.box[0] + dx, last.box[1] + dy, last.box[2], last.box[3]

@@ -24,12 +24,14 @@ class Tuning:
     """The gate never grows beyond this."""
     weak_gate_share: float = 0.6
     """The gate of weak detections, as a share of the gate of strong ones."""
+    weak_gap_s: float = 0.3
+    """Weak detections continue a track, forwards or backwards, over gaps up to this, or as long as its mask holds."""
     overlap_gate_iou: float = 0.3
     """Boxes that overlap this much belong together whatever their sizes."""
     size_ratio_limit: float = 1.8
     """Largest ratio of sizes within one association."""
-    cut_iou: float = 0.5
-    """Overlap with the last box before a scene cut from which the cut is taken for a flash of light."""
+    same_place_iou: float = 0.5
+    """Overlap of boxes before and after a cut from which the cut is taken for a flash of light."""
     duplicate_iou: float = 0.5
     """A detection that overlaps one already used this much is the same face seen twice."""
 
@@ -60,8 +62,6 @@ class Tuning:
     """Lead as a share of the look-ahead; the rest is where a lone detection gets the chance to be confirmed."""
     brief_s: float = 0.1
     """Hold and lead of a track with next to no support; with growing support they grow to the full ones."""
-    settle_s: float = 0.2
-    """Support is judged only after this long without another detection."""
     certain_score_share: float = 0.7
     """A score this far from the threshold to 1 is full support at once; false detections hardly reach it."""
     certain_count: float = 3.0
@@ -74,5 +74,3 @@ class Tuning:
     """Share of the predicted box inside the picture below which it has left."""
     landmark_hold_s: float = 0.2
     """Landmarks are carried over at most this long without a detection."""
-    trace_gap_s: float = 0.25
-    """Tracing back through weak detections stops at a gap longer than this."""
