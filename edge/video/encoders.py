@@ -61,7 +61,8 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None) -> Any:
     if name == "x264enc":
         encoder.set_property("pass", 5)                                  # constant quality: `quantizer` is the crf
         set_if_known(encoder, quantizer=min(crf, 50), bframes=0, rc_lookahead=_LOOK_AHEAD_FRAMES, sync_lookahead=0,
-                     key_int_max=limit_frames, threads=min(4, os.cpu_count() or 1), qos=False)
+                     key_int_max=limit_frames, threads=min(4, os.cpu_count() or 1), qos=False,
+                     vbv_buf_capacity=0)                                 # else `bitrate`, 2 Mbit/s, limits quality
         encoder.set_property("speed-preset", 3)                          # veryfast
         encoder.set_property("option-string", "scenecut=0" if frame_rate is None else "")
     elif name == "x265enc":

@@ -14,6 +14,8 @@ Matrix = Literal["bt601", "bt709", "bt2020"]
 _NAMED = {"bt601": "2:4:16:4", "bt709": "2:3:5:1", "smpte240m": "2:5:6:5", "sRGB": "1:1:7:1",
           "bt2020": "2:6:13:7", "bt2020-10": "2:6:11:7", "bt2100-pq": "2:6:14:7", "bt2100-hlg": "2:6:15:7"}
 _MATRICES: dict[str, Matrix] = {"3": "bt709", "4": "bt601", "2": "bt601", "5": "bt709", "6": "bt2020"}
+_MATRIX_NUMBERS = {"bt601": "4", "bt709": "3", "bt2020": "6"}
+_UNKNOWN = ["0", "0", "0", "0"]
 _FULL_RANGE = "1"
 MAX_PIXELS = 8192 * 8192
 
@@ -60,7 +62,7 @@ class PictureFormat:
 def _numbers(colorimetry: str) -> list[str]:
     """Range, matrix, transfer and primaries as GStreamer numbers them; "0" is unknown."""
     numbers = _NAMED.get(colorimetry, colorimetry).split(":")
-    return numbers if len(numbers) == 4 else ["0", "0", "0", "0"]
+    return numbers if len(numbers) == 4 else list(_UNKNOWN)
 
 
 def merged_colorimetry(stream: str, container: str) -> str:
@@ -95,6 +97,9 @@ def encoder_caps(picture: PictureFormat, frame_rate: Fraction | None) -> Any:
     text = (f"video/x-raw,format=NV12,width={picture.stored_width_px},height={picture.stored_height_px},"
             f"framerate={rate.numerator}/{rate.denominator},interlace-mode=progressive,"
             f"pixel-aspect-ratio={picture.pixel_aspect.numerator}/{picture.pixel_aspect.denominator}")
-    if picture.colorimetry:
-        text += f",colorimetry=(string){picture.colorimetry}"
+    numbers = _numbers(picture.colorimetry)
+    if numbers != _UNKNOWN:
+        # GStreamer ignores the whole colorimetry of a YCbCr format, range included, where the matrix is unknown.
+        numbers[1] = numbers[1] if numbers[1] in _MATRICES else _MATRIX_NUMBERS[picture.matrix]
+        text += f",colorimetry=(string){':'.join(numbers)}"
     return load().Gst.Caps.from_string(text)

@@ -10,6 +10,7 @@ from typing import Any
 
 from edge.errors import EdgeError, InputError, UnavailableError
 from edge.settings import SourceSettings
+from edge.video.audio import AudioStream
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
@@ -41,6 +42,7 @@ class ReadGraph:
         self.ready = threading.Event()             # chain or failure is set
         self.more_decoders = False
         self.codec, self.rotation_deg, self.has_audio = "", 0, False
+        self.audio: AudioStream | None = None      # of a file
         self.damage = DamageTracker()
         self.encoded_times: deque[tuple[int, int]] | None = None     # where the decoder loses them
         self.colorimetry = ""                      # as the container has it; the coded stream's own takes precedence
@@ -172,7 +174,9 @@ class ReadGraph:
         """Link one video stream to the decoder. What stays unlinked is refused downstream; demuxers skip it then."""
         streams = [(pad, pad.get_current_caps() or pad.query_caps(None)) for pad in pads]
         kinds = [caps.get_structure(0).get_name().partition("/")[0] for _, caps in streams]
-        self.has_audio = self.has_audio or "audio" in kinds
+        if "audio" in kinds and self.audio is None:
+            self.has_audio = True
+            self.audio = AudioStream(self._input.location, streams[kinds.index("audio")][1])
         videos = [stream for stream, kind in zip(streams, kinds, strict=True) if kind in ("video", "image")]
         if not videos:
             raise InputError(f"{self._input.name}: holds no video")

@@ -12,6 +12,7 @@ from edge.anonymize.gate import SafeFrame
 from edge.errors import StorageError, UnsafeFrameError
 from edge.settings import RecordSettings
 from edge.types import Frame, Picture, UInt8
+from edge.video.audio import AudioPlan, plan_audio
 from edge.video.encoders import choose_encoder
 from edge.video.format import PictureFormat
 from edge.video.gst import load
@@ -25,20 +26,21 @@ class Recorder:
     """Writes one source's frames: `path`, then `<stem>_002.mp4` and so on, one for each epoch. Used by one thread.
 
     live: frames come in real time. audio_from: the source whose audio is kept, if the settings say so.
-    encoder: name of the encoder element. Raises UnavailableError without an encoder, StorageError if `path` exists and
+    encoder: name of the encoder element. notes: what could not be done as asked, for the user. Raises UnavailableError without an encoder, StorageError if `path` exists and
     may not be overwritten.
     """
 
     def __init__(self, path: Path, settings: RecordSettings, live: bool, audio_from: Source | None = None) -> None:
         self._path, self._settings, self._live = path, settings, live
-        self._audio_from = audio_from if settings.keep_audio else None
+        self._audio_from = audio_from
+        self.notes: list[str] = []
+        self._audio = self._plan_audio() if settings.keep_audio else None
         self.encoder = choose_encoder(settings.codec)
         self._segment: Segment | None = None
         self._epoch: int | None = None
         self._format: PictureFormat | None = None
         self._number = 0
         self._finished: list[Path] = []
-        self._closed = False
         if not settings.overwrite and path.exists():
             raise StorageError(f"{path}: exists already", "give another name, or --overwrite")
 
@@ -62,30 +64,48 @@ class Recorder:
 
     def close(self) -> tuple[Path, ...]:
         """Complete the last file and give all of them, in order; empty if nothing was written."""
-        self._closed = True
-        self._finish_segment()
+        source = self._audio_from
+        self._finish_segment(whole_audio=source is not None and source.complete)
         return tuple(self._finished)
 
     def abort(self) -> None:
         """Stop at once. Finished segments stay; the open one keeps its `.part` name. Nothing after `close`."""
-        self._closed = True
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.abandon()
 
     def _next_segment(self, frame: Frame, format_: PictureFormat, rate: Fraction | None) -> None:
-        self._finish_segment()
+        self._finish_segment(whole_audio=False)
         self._number += 1
         final = self._path
         if self._number > 1:
             final = final.with_name(f"{final.stem}_{self._number:03d}{final.suffix}")
         self._epoch, self._format = frame.epoch, format_
-        self._segment = Segment(SegmentSpec(final, self._settings, self.encoder, format_, rate, frame.pts_ns))
+        # With audio, what leads in before the first picture is kept: the file starts where the source does.
+        base_ns = 0 if self._audio and self._number == 1 else frame.pts_ns
+        start_ns = 0 if self._number == 1 else frame.pts_ns
+        self._segment = Segment(SegmentSpec(final, self._settings, self.encoder, format_, rate, base_ns, start_ns,
+                                            self._audio))
 
-    def _finish_segment(self) -> None:
+    def _finish_segment(self, whole_audio: bool) -> None:
         segment, self._segment = self._segment, None
         if segment is not None:
-            self._finished.append(segment.finish())
+            self._finished.append(segment.finish(whole_audio))
+
+    def _plan_audio(self) -> AudioPlan | None:
+        if self._audio_from is None or not self._audio_from.info.has_audio:
+            return None
+        stream = self._audio_from.audio
+        if stream is None:
+            self.notes.append("audio of live sources is not kept")
+            return None
+        plan = plan_audio(stream)
+        if plan is None:
+            self.notes.append("the audio is left out: MP4 cannot carry it and it cannot be converted to AAC here; "
+                              "install gstreamer1.0-libav")
+        elif len(plan.elements) > 1:
+            self.notes.append("the audio is converted to AAC, as MP4 cannot carry it")
+        return plan
 
 
 def _format_of(frame: Frame) -> tuple[PictureFormat, Fraction | None]:

@@ -18,6 +18,7 @@ from typing import Any
 from edge.errors import EdgeError, StorageError
 from edge.settings import RecordSettings
 from edge.storage import create_part, part_path, publish
+from edge.video.audio import AudioPlan, AudioTrack
 from edge.video.encoders import KEY_FRAME_INTERVAL_S, encode_chain
 from edge.video.format import PictureFormat, encoder_caps
 from edge.video.gst import link, load, make, poll_error, set_if_known, writing_error
@@ -31,7 +32,7 @@ _QUEUED_FRAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class SegmentSpec:
-    """What a segment is made of. base_ns: source time that becomes 0 in the file."""
+    """What a segment is made of. base_ns: source time that becomes 0 in the file; start_ns: of its first frame."""
 
     final: Path
     settings: RecordSettings
@@ -39,6 +40,8 @@ class SegmentSpec:
     format: PictureFormat
     frame_rate: Fraction | None
     base_ns: int
+    start_ns: int
+    audio: AudioPlan | None = None
 
 
 class Segment:
@@ -50,6 +53,8 @@ class Segment:
         self._next_key_ns = 0
         self._descriptor = create_part(spec.final, spec.settings.overwrite)
         self._syncer: _Syncer | None = None
+        self._audio: AudioTrack | None = None
+        self._end_ns = spec.start_ns
         try:
             self._build(spec)
         except BaseException:
@@ -76,6 +81,8 @@ class Segment:
         for element in elements:
             self._pipeline.add(element)
         link(*elements)
+        if spec.audio is not None:
+            self._audio = AudioTrack(self._pipeline, self._mux, spec.audio, spec.base_ns, spec.start_ns)
         self._pipeline.set_state(gst.State.PLAYING)
         self._syncer = _Syncer(self._descriptor, spec.settings.fragment_s)
 
@@ -95,11 +102,17 @@ class Segment:
             self._raise_if_failed()
             raise EdgeError(f"{self._spec.final}: the encoder has stopped")
         self.frames += 1
+        self._end_ns = pts_ns + duration_ns
 
-    def finish(self) -> Path:
-        """Complete the file and publish it. Raises StorageError or EdgeError; the `.part` is kept then."""
+    def finish(self, whole_audio: bool) -> Path:
+        """Complete the file and publish it. Raises StorageError or EdgeError; the `.part` is kept then.
+
+        whole_audio: keep what lasts longer than the pictures; else it ends with them.
+        """
         gst = load().Gst
         try:
+            if self._audio is not None and not whole_audio:
+                self._audio.end_at(self._end_ns)
             self._source.end_of_stream()
             message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), gst.MessageType.ERROR | gst.MessageType.EOS)
             if message is None:

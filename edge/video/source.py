@@ -11,6 +11,7 @@ from typing import Any
 from edge.errors import EdgeError, InputError, RetryLater
 from edge.settings import SourceSettings
 from edge.types import Frame
+from edge.video.audio import AudioStream
 from edge.video.damage import REORDER_FRAMES
 from edge.video.format import PictureFormat, format_of, frame_rate_of
 from edge.video.graph import ReadGraph
@@ -51,13 +52,14 @@ class SourceInfo:
 class Source:
     """One opened source; made by `open_source`, used by one thread.
 
-    ended: no more frames will come. ended_early: why it ended before its end, or None.
+    ended: no more frames will come. ended_early: why it ended before its end, or None. complete: it was read to its end.
     """
 
     def __init__(self, opened: Input, settings: SourceSettings) -> None:
         self.input = opened
         self.ended = False
         self.ended_early: str | None = None
+        self.complete = False
         self._settings = settings
         self._flags = load().Gst.BufferFlags
         self._caps_id: int | None = None
@@ -78,6 +80,11 @@ class Source:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def audio(self) -> AudioStream | None:
+        """For a recorder that keeps it; live audio is not kept."""
+        return None if self.input.live else self._graph.audio
 
     def read(self, timeout_s: float) -> Frame | None:
         """The next frame. None at the end (`ended` is set then) or when none came within `timeout_s`.
@@ -173,6 +180,8 @@ class Source:
             self.ended_early = self._error.message
         elif self._graph.cut_off:
             self.ended_early = f"{self.input.name}: the file is cut off"
+        else:
+            self.complete = True
 
     def _check_stall(self, now_s: float) -> None:
         limit_s = self._settings.stall_timeout_s if self.input.live else FILE_STALL_TIMEOUT_S
