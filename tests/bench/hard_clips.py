@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,9 @@ class Portrait:
         small = self._shrunk(min(1.0, 1.2 * scale))
         shrink = small.shape[1] / self.photo.shape[1]
         cx, cy, w, h = (v * shrink for v in (bx + bw / 2, by + bh / 2, bw, bh))
-        alpha = np.zeros(small.shape[:2], np.float32)
+        alpha: npt.NDArray[Any] = np.zeros(small.shape[:2], np.float32)
         cv2.ellipse(alpha, (round(cx), round(cy)), (round(HEAD * w / 2), round(HEAD * h / 2)), 0, 0, 360, 1.0, -1)
-        alpha = cv2.GaussianBlur(alpha, (0, 0), 0.06 * w)
+        alpha = np.asarray(cv2.GaussianBlur(alpha, (0, 0), 0.06 * w))
         angle = np.deg2rad(roll_deg)
         turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         linear = turn @ np.diag([squeeze, 1.0]) * (scale / shrink)
@@ -91,7 +91,7 @@ class Material:
         return Portrait(np.asarray(photo, np.uint8), tuple(entry["boxes"][0]))
 
     def scene(self, number: int, size: tuple[int, int] = SIZE) -> Image:
-        image = cv2.imread(str(self.scenes[number % len(self.scenes)]))
+        image = np.asarray(cv2.imread(str(self.scenes[number % len(self.scenes)])), np.uint8)
         return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
     def real(self, name: str) -> Iterator[Shot]:
@@ -114,8 +114,8 @@ def small(stuff: Material, seed: int) -> Iterator[Shot]:
     speed, widths = rng.uniform(-1.2, 1.2, (8, 2)), np.linspace(12.5, 24, 8)
     for n in range(75):
         canvas = scene.copy()
-        yield canvas, [(k + 1, person.paste(canvas, *(start[k] + speed[k] * n), widths[k]))
-                       for k, person in enumerate(people)]
+        places = (start + speed * n).tolist()
+        yield canvas, [(k + 1, person.paste(canvas, *places[k], float(widths[k]))) for k, person in enumerate(people)]
 
 
 def fast(stuff: Material, seed: int, widths_per_frame: float) -> Iterator[Shot]:
@@ -178,8 +178,8 @@ def hidden(stuff: Material, name: str, seed: int) -> Iterator[Shot]:
         yield image, boxes
 
 
-def _flip(face: Image) -> Image:
-    return np.ascontiguousarray(face[::-1])
+def _negative(face: Image) -> Image:
+    return np.asarray(255 - face, np.uint8)
 
 
 def _flatten(face: Image) -> Image:
@@ -187,16 +187,16 @@ def _flatten(face: Image) -> Image:
     return np.asarray(mean + 0.12 * (face - mean), np.uint8)
 
 
-def _smear(face: Image) -> Image:
+def _topple(face: Image) -> Image:
     length = max(3, face.shape[1] // 6)
-    return np.asarray(cv2.blur(face, (length, 1)), np.uint8)
+    return np.asarray(cv2.blur(face[::-1], (1, length)), np.uint8)
 
 
-LOSSES: dict[str, Callable[[Image], Image]] = {"flip": _flip, "flatten": _flatten, "smear": _smear}
+LOSSES: dict[str, Callable[[Image], Image]] = {"negative": _negative, "flatten": _flatten, "topple": _topple}
 
 
 def lost(shots: Iterator[Shot], how: str) -> Iterator[Shot]:
-    """Faces that no detector finds, though people would, for 1, 2, 3, 5, 7 and 10 frames, with pauses between."""
+    """Faces that detectors find poorly (negative, without contrast, upside down and smeared), though people do, for 1, 2, 3, 5, 7 and 10 frames, with pauses between."""
     gone = {n for start, length in ((8, 1), (15, 2), (24, 3), (34, 5), (48, 7), (64, 10))
             for n in range(start, start + length)}
     for n, (original, boxes) in enumerate(shots):
@@ -212,21 +212,29 @@ def recipes(stuff: Material) -> dict[str, Callable[[], Iterator[Shot]]]:
     """All clips by name; the part before the first underscore is the kind."""
     plan: dict[str, Callable[[], Iterator[Shot]]] = {}
     for seed in (0, 1):
-        plan[f"small_{seed}"] = lambda seed=seed: small(stuff, seed)
-        plan[f"border_{seed}"] = lambda seed=seed: border(stuff, 20 + seed)
+        plan[f"small_{seed}"] = partial(small, stuff, seed)
+        plan[f"border_{seed}"] = partial(border, stuff, 20 + seed)
         for way in ("yaw", "roll"):
-            plan[f"turned_{way}_{seed}"] = lambda seed=seed, way=way: turned(stuff, 12 + seed, way == "roll")
+            plan[f"turned_{way}_{seed}"] = partial(turned, stuff, 12 + seed, way == "roll")
     for k, speed in enumerate((0.25, 0.5, 0.8, 1.2)):
-        plan[f"fast_{speed}"] = lambda k=k, speed=speed: fast(stuff, 3 + k, speed)
+        plan[f"fast_{speed}"] = partial(fast, stuff, 3 + k, speed)
     for k, (name, gain) in enumerate((("signer_01", 0.3), ("portrait_01", 0.15), ("signer_02", 0.15),
                                       ("walking_faces_01", 0.25))):
-        plan[f"dark_{name}"] = lambda k=k, name=name, gain=gain: dark(stuff, name, gain, k)
+        plan[f"dark_{name}"] = partial(dark, stuff, name, gain, k)
     for k, name in enumerate(("signer_03", "single_face_01", "classroom_01")):
-        plan[f"hidden_{name}"] = lambda k=k, name=name: hidden(stuff, name, k)
+        plan[f"hidden_{name}"] = partial(hidden, stuff, name, k)
     for how in LOSSES:
-        plan[f"lost_{how}_real"] = lambda how=how: lost(stuff.real("signer_03"), how)
-        plan[f"lost_{how}_moving"] = lambda how=how: lost(fast(stuff, 32, 0.1), how)
+        plan[f"lost_{how}_real"] = partial(_lost_real, stuff, "signer_03", how)
+        plan[f"lost_{how}_moving"] = partial(_lost_moving, stuff, 32, how)
     return plan
+
+
+def _lost_real(stuff: Material, name: str, how: str) -> Iterator[Shot]:
+    return lost(stuff.real(name), how)
+
+
+def _lost_moving(stuff: Material, seed: int, how: str) -> Iterator[Shot]:
+    return lost(fast(stuff, seed, 0.1), how)
 
 
 def write(path: Path, shots: Iterator[Shot]) -> None:
