@@ -114,8 +114,9 @@ def small(stuff: Material, seed: int) -> Iterator[Shot]:
     speed, widths = rng.uniform(-1.2, 1.2, (8, 2)), np.linspace(12.5, 24, 8)
     for n in range(75):
         canvas = scene.copy()
-        places = (start + speed * n).tolist()
-        yield canvas, [(k + 1, person.paste(canvas, *places[k], float(widths[k]))) for k, person in enumerate(people)]
+        places = start + speed * n
+        yield canvas, [(k + 1, person.paste(canvas, float(places[k, 0]), float(places[k, 1]), float(widths[k])))
+                       for k, person in enumerate(people)]
 
 
 def fast(stuff: Material, seed: int, widths_per_frame: float) -> Iterator[Shot]:
@@ -196,7 +197,10 @@ LOSSES: dict[str, Callable[[Image], Image]] = {"negative": _negative, "flatten":
 
 
 def lost(shots: Iterator[Shot], how: str) -> Iterator[Shot]:
-    """Faces that detectors find poorly (negative, without contrast, upside down and smeared), though people do, for 1, 2, 3, 5, 7 and 10 frames, with pauses between."""
+    """Faces that detectors find poorly though people do, for 1, 2, 3, 5, 7 and 10 frames, with pauses between.
+
+    how: as a negative, nearly without contrast, or upside down and smeared.
+    """
     gone = {n for start, length in ((8, 1), (15, 2), (24, 3), (34, 5), (48, 7), (64, 10))
             for n in range(start, start + length)}
     for n, (original, boxes) in enumerate(shots):
