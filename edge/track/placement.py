@@ -10,6 +10,9 @@ from edge.track.track import Box, Track, grow, size_of, travel, union, velocity
 from edge.track.tuning import Tuning
 from edge.types import Float32, RegionOrigin
 
+ROUNDING_S = 1e-6
+"""Differences of times are not exact."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -74,7 +77,7 @@ def _hold(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
     elapsed_s = moment.time_s - last.time_s
     frames = moment.index - last.frame
     hold_s = track.deserves_s(limits.hold_s, tuning)
-    if elapsed_s > hold_s and frames > tuning.hold_frames:
+    if elapsed_s > hold_s + ROUNDING_S and frames > tuning.hold_frames:
         return None
     end = len(track.observations) - 1
     speed = velocity(track.observations, end, -1, tuning.velocity_window_s)
@@ -89,7 +92,7 @@ def _lead(track: Track, moment: Moment, limits: Limits, tuning: Tuning) -> Place
     ahead_s = first.time_s - moment.time_s
     frames = first.frame - moment.index
     lead_s = track.deserves_s(limits.lead_s, tuning)
-    if ahead_s > lead_s and frames > tuning.lead_frames:
+    if ahead_s > lead_s + ROUNDING_S and frames > tuning.lead_frames:
         return None
     speed = velocity(track.observations, 0, 1, tuning.velocity_window_s)
     return _extrapolate(track, 0, speed, -ahead_s, frames > tuning.lead_frames, "lead", limits, tuning)
