@@ -72,6 +72,14 @@ class ReadGraph:
         stopper.start()
         stopper.join(_CLOSE_TIMEOUT_S)
 
+    def is_idle(self) -> bool:
+        """Whether no streaming thread runs: nothing will come any more.
+
+        parsebin swallows the error of a demuxer that fails while it is being plugged in (seen with 1.22).
+        """
+        started = load().Gst.TaskState.STARTED
+        return not any(pad.get_task_state() == started for element in _elements(self.pipeline) for pad in element.pads)
+
     def _add_source(self, settings: SourceSettings) -> None:
         if self._input.kind == "rtsp":
             source = make("rtspsrc", location=self._input.location, latency=200, drop_on_latency=True,
@@ -241,14 +249,19 @@ class ReadGraph:
         self.ready.set()
 
 
-def _contains(parser: Any, factories: tuple[str, ...]) -> bool:
-    found = parser.iterate_recurse()
+def _elements(container: Any) -> list[Any]:
+    """All elements in a bin, at any depth."""
+    found, elements = container.iterate_recurse(), []
     while True:
         result, element = found.next()
         if result != load().Gst.IteratorResult.OK:
-            return False
-        if element.get_factory() is not None and element.get_factory().get_name() in factories:
-            return True
+            return elements
+        elements.append(element)
+
+
+def _contains(parser: Any, factories: tuple[str, ...]) -> bool:
+    made_by = (element.get_factory() for element in _elements(parser))
+    return any(factory is not None and factory.get_name() in factories for factory in made_by)
 
 
 def _area(caps: Any) -> int:

@@ -148,9 +148,9 @@ def reading_error(message: Any, name: str, live: bool) -> EdgeError:
         return InputError(f"{name}: not found", "check the address")
     if live:
         return RetryLater(f"{name}: {text}", "check that the camera is on and can be reached")
-    if is_(stream, stream.TYPE_NOT_FOUND, stream.WRONG_TYPE):
+    if is_(stream, stream.TYPE_NOT_FOUND) or "typefind" in (detail or ""):
         return InputError(f"{name}: not a video")
-    return InputError(f"{name}: cannot be read ({text})")
+    return InputError(f"{name}: cannot be read ({text})", "is it a video, and complete?")
 
 
 def writing_error(message: Any, name: str) -> EdgeError:

@@ -23,6 +23,7 @@ OPEN_TIMEOUT_S = 20.0
 FILE_STALL_TIMEOUT_S = 60.0                # a decoder that gives nothing for this long on a file hangs
 DRAIN_TIMEOUT_S = 2.0                      # after an error, for pictures that are still in the decoder
 _SLICE_S = 0.05                            # longest wait in C before bus messages are looked at
+_IDLE_LOOKS = 6
 _FALLBACK_DURATION_NS = 40_000_000
 _BACKWARD_JUMP_NS = 1_000_000_000
 
@@ -132,6 +133,7 @@ class Source:
 
     def _first_sample(self, graph: ReadGraph, deadline_s: float) -> Any:
         name, live = self.input.name, self.input.live
+        idle_looks = 0
         while time.monotonic() < deadline_s:
             graph.ready.wait(_SLICE_S)
             if graph.chain is not None:
@@ -144,7 +146,8 @@ class Source:
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
-            if graph.chain is not None and graph.chain.sink.is_eos():
+            idle_looks = idle_looks + 1 if graph.chain is None and not live and graph.is_idle() else 0
+            if idle_looks >= _IDLE_LOOKS or (graph.chain is not None and graph.chain.sink.is_eos()):
                 raise InputError(f"{name}: no picture could be decoded", "is it a video, and complete?")
         if live:
             raise RetryLater(f"{name}: no picture within {OPEN_TIMEOUT_S:.0f} s",
