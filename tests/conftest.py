@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 SETTLE_S = 3.0
 # Used wherever a test needs a password; found in any output, it fails that test (P8).
 PASSWORD = "correct/horse@battery:staple"
+FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,6 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
     """Fail a test whose output shows the password, plain or as it stands in an address."""
     report: Any = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
     quoted = urllib.parse.quote(PASSWORD, safe="")
     for title, text in report.sections:
         if re.search(f"{re.escape(PASSWORD)}|{re.escape(quoted)}", text, re.IGNORECASE):
@@ -46,10 +48,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a thread, a child process or an open file."""
     before = Leftovers.now()
     yield
+    if request.node.stash.get(FAILED, False):       # its traceback keeps things alive, and one failure is enough
+        return
     deadline_s = time.monotonic() + SETTLE_S
     while left := Leftovers.now().since(before):
         gc.collect()
