@@ -19,6 +19,7 @@ from edge.video.inputs import Input
 
 _CLOSE_TIMEOUT_S = 5.0
 _RTSP_TIMEOUT_US = 5_000_000
+_JITTER_MS = 200
 _CODECS = {"video/x-h264": "h264", "video/x-h265": "h265", "video/x-vp8": "vp8", "video/x-vp9": "vp9",
            "video/x-av1": "av1", "image/jpeg": "mjpeg", "image/gst-libav-gif": "gif", "video/mpeg": "mpeg",
            "video/x-raw": "raw"}
@@ -82,7 +83,7 @@ class ReadGraph:
 
     def _add_source(self, settings: SourceSettings) -> None:
         if self._input.kind == "rtsp":
-            source = make("rtspsrc", location=self._input.location, latency=200, drop_on_latency=True,
+            source = make("rtspsrc", location=self._input.location, latency=_JITTER_MS,
                           tcp_timeout=_RTSP_TIMEOUT_US, timeout=_RTSP_TIMEOUT_US)
             source.set_property("protocols", 4 if settings.transport == "tcp" else 1)
             if self._input.user:
