@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import cv2
 
-from edge.anonymize.blocks import grid, mosaic, sample_edges
+from edge.anonymize.blocks import grid, level_step, mosaic, sample_edges
 from edge.anonymize.masks import Mask, picture_step_px
 from edge.anonymize.method import Landmarks, put
 from edge.types import Picture
@@ -27,7 +27,7 @@ class Blur:
         for plane in picture.planes:
             samples = mask.cut(plane)
             columns, rows = sample_edges(columns_px, plane.step_x), sample_edges(rows_px, plane.step_y)
-            coarse = mosaic(samples, columns, rows)
+            coarse = mosaic(samples, columns, rows, level_step(plane))
             # two box filters as wide as a block make the quadratic B-spline through the blocks: no edge is left
             kernel = _widest(columns), _widest(rows)
             for _ in range(2):

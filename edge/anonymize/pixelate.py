@@ -1,8 +1,8 @@
-"""Mosaic: every block becomes the mean of its samples. The number of blocks is relative to the face."""
+"""Mosaic: every block becomes the mean of its samples, in few levels. The number of blocks is relative to the face."""
 
 from __future__ import annotations
 
-from edge.anonymize.blocks import fill_with_mosaic, grid, mosaic, sample_edges
+from edge.anonymize.blocks import fill_with_mosaic, grid, level_step, mosaic, sample_edges
 from edge.anonymize.masks import Mask, picture_step_px
 from edge.anonymize.method import Landmarks, put
 from edge.types import Picture
@@ -21,6 +21,6 @@ class Pixelate:
             columns, rows = sample_edges(columns_px, plane.step_x), sample_edges(rows_px, plane.step_y)
             stencil = mask.stencil_for(plane)
             if stencil is None:
-                fill_with_mosaic(samples, columns, rows)
+                fill_with_mosaic(samples, columns, rows, level_step(plane))
             else:
-                put(samples, mosaic(samples, columns, rows), stencil)
+                put(samples, mosaic(samples, columns, rows, level_step(plane)), stencil)

@@ -266,7 +266,7 @@ def test_whole_masks_at_any_size(size: tuple[int, int], layout: Layout) -> None:
     for plane, old in zip(picture.planes, before, strict=True):
         assert _patches(plane.samples, 0) <= 32 and _patches(plane.samples, 1) <= 58
         assert min(_patches(plane.samples, 0), _patches(plane.samples, 1)) <= 6
-        assert np.abs(plane.samples.astype(float).mean() - old.mean()) < 3     # means, not black
+        assert np.abs(plane.samples.astype(float).mean() - old.mean()) <= 8     # rounded means, not black
 
 
 @pytest.mark.parametrize(
