@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -104,6 +106,19 @@ def test_the_second_time_is_quick() -> None:
     done = subprocess.run(["make", "setup-test"], cwd=ROOT, check=True, capture_output=True, text=True)
     assert time.monotonic() - started_s < 5
     assert done.stdout == ""
+
+
+def test_first_run_says_what_it_did(sample: Path) -> None:
+    """Everything of `make run` after set-up: model, camera, edge-run, and a result with faces masked in it."""
+    done = subprocess.run([sys.executable, "-m", "tests.harness.first_run"], cwd=ROOT, capture_output=True, text=True,
+                          timeout=110, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = dict(re.findall(r"^(\w+)  +(.+)$", done.stdout, re.MULTILINE))
+    assert {"result", "faces", "speed", "model", "decoder", "encoder"} <= set(said)
+    assert (ROOT / said["result"]).stat().st_size > 50_000
+    counts = re.match(r"(\d+) masked in (\d+) frames", said["faces"])
+    assert counts is not None
+    assert int(counts[1]) > 20
 
 
 def test_help_lists_every_target() -> None:
