@@ -214,15 +214,16 @@ class MaskPlanner:
     def _gates(self, going: list[Track], strong: npt.NDArray[np.bool_], frame: _Pending) -> tuple[Float64, Float64]:
         """Largest distance in sizes, and smallest overlap, at which a detection continues a track: (N, M) each.
 
-        Weak detections have smaller gates, and only continue tracks that were seen not long ago. After a cut, only a
-        strong detection at the same place continues a track.
+        Weak detections have smaller gates. They continue only tracks that were seen not long ago, and strong ones only
+        those or well supported tracks. After a cut, only a strong detection at the same place continues a track.
         """
         tuning = self._tuning
         reach = np.array([self._gate(track, frame.time_s) for track in going])
         whole = np.array([track.cut is None for track in going])
         recent = whole & np.array([self._is_recent(track, frame) for track in going])
         gates = reach[:, None] * np.where(strong, 1.0, tuning.weak_gate_share)[None, :]
-        near = np.where(strong[None, :], whole[:, None], recent[:, None])
+        lasting = recent | (whole & np.array([track.support >= tuning.lasting_support for track in going]))
+        near = np.where(strong[None, :], lasting[:, None], recent[:, None])
         overlap = np.where(strong[None, :] & ~whole[:, None], tuning.same_place_iou, 2.0)
         return np.where(near, gates, -1.0), np.where(near, tuning.overlap_gate_iou, overlap)
 

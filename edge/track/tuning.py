@@ -26,6 +26,8 @@ class Tuning:
     """The gate of weak detections, as a share of the gate of strong ones."""
     weak_gap_s: float = 0.3
     """Weak detections continue a track, forwards or backwards, over gaps up to this, or as long as its mask holds."""
+    lasting_support: float = 0.5
+    """A track with this support may be found again after a longer gap: until its hold and the look-ahead are over."""
     overlap_gate_iou: float = 0.3
     """Boxes that overlap this much belong together whatever their sizes."""
     size_ratio_limit: float = 1.8
@@ -64,7 +66,7 @@ class Tuning:
     """Hold and lead of a track with next to no support; with growing support they grow to the full ones."""
     certain_score_share: float = 0.7
     """A score this far from the threshold to 1 is full support at once; false detections hardly reach it."""
-    certain_count: float = 3.0
+    certain_count: float = 5.0
     """Detections below that support a track by their share of it, and in full when they add up to this."""
     weak_support: float = 0.1
     """What a detection below the threshold adds."""
