@@ -99,7 +99,7 @@ PLACES: dict[str, Sequence[int]] = {
 
 @pytest.fixture(scope="module")
 def detector(default_model: Path) -> Detector:
-    return Detector(DetectSettings(model=str(default_model), scales=(320,)))
+    return Detector(DetectSettings(model=str(default_model)))
 
 
 def run(sample: Path, output: Path, detector: Any, settings: RunSettings | None = None) -> Summary:

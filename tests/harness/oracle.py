@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from edge.types import UInt8
 
-PATCH_PX = 32
+PATCH_PX = 48
 VISIBLE = 0.6
 CENTRAL = 0.7       # of the box: eyes, nose and mouth, without hair and background
 MIN_PX = 12
@@ -80,7 +80,7 @@ def similarity(before: UInt8, after: UInt8, box: Box) -> float:
 def _features(picture: UInt8, box: Box) -> npt.NDArray[np.float32]:
     x1, y1, x2, y2 = (round(v) for v in box)
     patch = cv2.resize(picture[y1:y2, x1:x2], (PATCH_PX, PATCH_PX), interpolation=cv2.INTER_AREA).astype(np.float32)
-    band: npt.NDArray[np.float32] = cv2.GaussianBlur(patch, (0, 0), 0.8) - cv2.GaussianBlur(patch, (0, 0), 4.0)
+    band: npt.NDArray[np.float32] = cv2.GaussianBlur(patch, (0, 0), 0.8) - cv2.GaussianBlur(patch, (0, 0), 1.6)
     return band - band.mean()
 
 
