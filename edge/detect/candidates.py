@@ -30,8 +30,8 @@ class Candidates:
 class Reader(Protocol):
     """Turns the feature maps of one run into candidates with a score of at least `min_score`.
 
-    maps: ``stride_N`` -> float32 (1, C, H / N, W / N), see `edge.graph.heads`. Raises DetectorError for any other shape or
-    type, for a map that is missing, and for numbers that are not finite.
+    maps: ``stride_N`` -> float32 (1, C, H / N, W / N), see `edge.graph.heads`. Raises DetectorError for any other
+    shape or type, for a map that is missing, and for numbers that are not finite.
     """
 
     def __call__(
@@ -69,7 +69,8 @@ def logit(probability: float) -> float:
 
 def sigmoid(values: Float32) -> Float32:
     """Logistic function of finite numbers, without overflow."""
-    return (0.5 * (1 + np.tanh(0.5 * values))).astype(np.float32)
+    result: Float32 = (0.5 * (1 + np.tanh(0.5 * values))).astype(np.float32)
+    return result
 
 
 def joined(parts: list[Candidates], landmarks: bool) -> Candidates:

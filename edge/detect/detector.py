@@ -29,6 +29,9 @@ READERS: dict[Family, Reader] = {
     "retinaface": read_retinaface,
 }
 LANDMARK_ORDER: tuple[Landmark, ...] = ("right_eye", "left_eye", "nose", "right_mouth", "left_mouth")
+# Scale, and the longer side of a picture in pixels from which on it is used. Measured on labelled photos:
+# docs/models.md.
+SCALES = ((320, 0), (640, 260), (1280, 1000), (1920, 2500))
 MAX_IOU = 0.4               # boxes that overlap more are the same face
 MAX_CANDIDATES = 2000       # per picture; the best are kept
 MIN_FACE_PX = 1.0           # smaller boxes, in stored pixels, are noise
@@ -37,11 +40,11 @@ MIN_FACE_PX = 1.0           # smaller boxes, in stored pixels, are noise
 class Detector:
     """A face detector, loaded. `detect` may be called from several threads at once.
 
-    settings: which model, at which scales, on what. models_dir: where model files are kept, instead of the user's cache.
-    Raises what `choose` and `open_runtime` raise.
+    settings: which model, at which scales, on what. models_dir: where model files are kept, instead of the user's
+    cache. Raises what `choose` and `open_runtime` raise.
 
-    name: of the model, for people. reason: why this model, when that is not obvious. score_threshold: what counts as a face.
-    landmarks: whether there are five points per face.
+    name: of the model, for people. reason: why this model, when that is not obvious. score_threshold: what counts as a
+    face. landmarks: whether there are five points per face.
     """
 
     def __init__(self, settings: DetectSettings, models_dir: Path | None = None) -> None:
@@ -62,15 +65,16 @@ class Detector:
         """Model and runtime, for people."""
         return f"{self.name} on {self._runtime.describe()}{f' ({self.reason})' if self.reason else ''}"
 
-    def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]:
+    def scales_for(self, width_px: int, height_px: int, still: bool = False) -> tuple[int, ...]:
         """Scales, ascending: those of the settings, else by the longer side of the picture.
 
-        A small scale finds faces that fill the picture, a large one small faces.
+        A small scale finds faces that fill the picture, a large one small faces. still: a single picture has no frames
+        before and after it to make up for a miss, and gets one scale more.
         """
         if self._settings.scales:
             return tuple(sorted(set(self._settings.scales)))
-        longer = max(width_px, height_px)
-        return tuple(scale for scale, from_px in ((320, 0), (640, 400), (1280, 1100)) if longer >= from_px)
+        longer = max(width_px, height_px) * (2 if still else 1)
+        return tuple(scale for scale, from_px in SCALES if longer >= from_px)
 
     def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Detections:
         """Faces with a score of at least `min_score`, best first, in pixels of the stored picture.
@@ -94,13 +98,12 @@ class Detector:
 
     def _in_picture(self, candidates: Candidates, placement: Placement, picture: Picture) -> Detections:
         """Stored pixels; boxes reach over the border by at most half the picture; specks are dropped."""
-        scale = np.asarray((placement.scale_x, placement.scale_y), np.float32)
-        boxes = candidates.boxes / np.tile(scale, 2)
-        size = np.asarray((picture.width_px, picture.height_px) * 2, np.float32)
-        boxes = np.clip(boxes, -0.5 * size, 1.5 * size)
+        scale = np.array((placement.scale_x, placement.scale_y), np.float32)
+        size = np.array((picture.width_px, picture.height_px) * 2, np.float32)
+        boxes: Float32 = np.clip(candidates.boxes / np.tile(scale, 2), -0.5 * size, 1.5 * size)
         sides = np.minimum(boxes[:, 2:], size[:2]) - np.maximum(boxes[:, :2], 0)
         keep = (sides >= MIN_FACE_PX).all(axis=1)
-        points = None
+        points: Float32 | None = None
         if candidates.landmarks is not None:
             points = candidates.landmarks[keep][:, self._order] / scale
         return _checked(boxes[keep], candidates.scores[keep], points)
@@ -120,7 +123,9 @@ def _merged(found: Sequence[Detections], landmarks: bool) -> Detections:
     boxes = np.concatenate([each.boxes for each in found])
     scores = np.concatenate([each.scores for each in found])
     keep = suppress(boxes, scores, MAX_IOU, MAX_CANDIDATES)
-    points = np.concatenate([each.landmarks for each in found if each.landmarks is not None])[keep] if landmarks else None
-    return Detections(boxes[keep], scores[keep], points)
+    if not landmarks:
+        return Detections(boxes[keep], scores[keep])
+    points = np.concatenate([each.landmarks for each in found if each.landmarks is not None])
+    return Detections(boxes[keep], scores[keep], points[keep])
 
 

@@ -10,8 +10,8 @@ from edge.detect.candidates import Candidates, feature_map, joined, logit, sigmo
 from edge.models.description import ModelDescription
 from edge.types import Float32
 
-# Sides of the two square priors of a cell, in units of the stride: 16 and 32 px at stride 8, 64 and 128 at 16, 256 and 512 at
-# 32 (cfg_mnet in data/config.py there); centre variance 0.1, size variance 0.2.
+# Sides of the two square priors of a cell, in units of the stride: 16 and 32 px at stride 8, 64 and 128 at 16, 256 and
+# 512 at 32 (cfg_mnet in data/config.py there); centre variance 0.1, size variance 0.2.
 _PRIOR_SIDES_PX = {8: (16.0, 32.0), 16: (64.0, 128.0), 32: (256.0, 512.0)}
 _CENTRE_VARIANCE, _SIZE_VARIANCE = 0.1, 0.2
 
@@ -21,8 +21,8 @@ def read_retinaface(
 ) -> Candidates:
     """Channels: per anchor two class logits (background, face), then per anchor a box, then per anchor landmarks.
 
-    Boxes (dx, dy, log w, log h) and landmarks (dx, dy) are relative to the prior. A softmax over two classes is the logistic
-    function of their difference.
+    Boxes (dx, dy, log w, log h) and landmarks (dx, dy) are relative to the prior. A softmax over two classes is the
+    logistic function of their difference.
     """
     parts = []
     for stride in model.strides:

@@ -16,9 +16,9 @@ CUT_MEAN_DIFFERENCE = 24.0      # of 255, per sample of the thumbnail
 class ScanSchedule:
     """The smallest scale sees every frame; larger ones take turns.
 
-    Each larger scale looks at least once in `interval_s` of video, at evenly spread moments, so that work per frame varies
-    little. All scales look at the first frame, after a cut, when time goes backwards, and at every frame when frames are
-    `interval_s` or more apart.
+    Each larger scale looks at least once in `interval_s` of video, at evenly spread moments, so that work per frame
+    varies little. All scales look at the first frame, after a cut, when time goes backwards, and at every frame when
+    frames are `interval_s` or more apart.
 
     scales: ascending, at least one. interval_s: 0 means every scale on every frame.
     """
@@ -72,12 +72,11 @@ def is_cut(previous: UInt8, current: UInt8) -> bool:
 
 
 def thumbnail(picture: Picture) -> UInt8:
-    """Luma, or the colours as they are, as uint8 (18, 32) or (18, 32, C). Looks at a grid of samples, not at all of them."""
+    """Luma, or the colours as they are, as uint8 (18, 32) or (18, 32, C), from a grid of samples, not from all."""
     samples = picture.planes[0].samples
     step_y = max(1, samples.shape[0] // (4 * THUMBNAIL_PX[1]))
     step_x = max(1, samples.shape[1] // (4 * THUMBNAIL_PX[0]))
     grid = np.ascontiguousarray(samples[::step_y, ::step_x])
     if grid.dtype == np.uint16:
         grid = (grid >> 8).astype(np.uint8)
-    small: UInt8 = cv2.resize(grid, THUMBNAIL_PX, interpolation=cv2.INTER_AREA)
-    return small
+    return cv2.resize(grid, THUMBNAIL_PX, interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)

@@ -14,7 +14,8 @@ from edge.types import Float32
 def read_scrfd(
     maps: Mapping[str, Float32], model: ModelDescription, height_px: int, width_px: int, min_score: float
 ) -> Candidates:
-    """Channels: per anchor a logit, then per anchor four distances (left, top, right, bottom), then per anchor landmarks.
+    """Channels: per anchor a logit, then per anchor four distances (left, top, right, bottom), then per anchor
+    landmarks.
 
     Distances and landmarks (dx, dy) are from the upper left corner of the cell, in units of the stride.
     """

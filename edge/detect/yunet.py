@@ -14,7 +14,8 @@ from edge.types import Float32
 def read_yunet(
     maps: Mapping[str, Float32], model: ModelDescription, height_px: int, width_px: int, min_score: float
 ) -> Candidates:
-    """Channels: class logit, objectness logit, box (dx, dy, log w, log h), five landmarks (dx, dy); units of the stride.
+    """Channels: class logit, objectness logit, box (dx, dy, log w, log h), five landmarks (dx, dy); units of the
+    stride.
 
     The score is the geometric mean of class and objectness, so both must be at least min_score squared.
     """

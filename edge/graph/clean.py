@@ -86,7 +86,8 @@ def free_size(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = model.graph
     bound = sorted({node.op_type for node in graph.node} & _SIZE_DEPENDENT)
     if bound:
-        raise UnavailableError(f"the graph works for one input size only ({', '.join(bound)})", "use another model file")
+        left = ", ".join(bound)
+        raise UnavailableError(f"the graph works for one input size only ({left} in it)", "use another model file")
     shapes = {value.name: _dims(value) for value in (*graph.value_info, *graph.input, *graph.output)}
     for node in [node for node in graph.node if node.op_type == "Resize"]:
         before, after = shapes[node.input[0]], shapes[node.output[0]]

@@ -61,8 +61,8 @@ def _weights(index: GraphIndex, node: onnx.NodeProto) -> tuple[Array, Array]:
 def unfold_transposed(model: onnx.ModelProto) -> onnx.ModelProto:
     """ConvTranspose whose kernel is its stride becomes a pointwise Conv and DepthToSpace.
 
-    No two kernel positions touch the same output pixel, so each is a pointwise convolution of its own. INT8 and TensorRT
-    handle this form better.
+    No two kernel positions touch the same output pixel, so each is a pointwise convolution of its own. INT8 and
+    TensorRT handle this form better.
     """
     model = copy(model)
     graph = model.graph
@@ -72,8 +72,8 @@ def unfold_transposed(model: onnx.ModelProto) -> onnx.ModelProto:
         weights = index.constant(node.input[1])                 # (in, out, k, k)
         strides = list(values.get("strides", [1, 1]))
         apart = strides == list(weights.shape[2:]) and strides[0] == strides[1] > 1
-        plain = values.get("group", 1) == 1 and not any(values.get("pads", [0])) and not any(values.get("output_padding", [0]))
-        if not (apart and plain):
+        padded = any(values.get("pads", [0])) or any(values.get("output_padding", [0]))
+        if not apart or padded or values.get("group", 1) != 1:
             continue
         step, name = strides[0], node.output[0]
         # DepthToSpace in CRD order reads channel c * k * k + row * k + column.

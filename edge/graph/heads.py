@@ -24,9 +24,9 @@ _AFTER_HEAD = {"Sigmoid", "Softmax", "Transpose", "Reshape", "Squeeze", "Flatten
 def expose_heads(model: onnx.ModelProto, heads: Sequence[Sequence[str]], strides: Sequence[int]) -> onnx.ModelProto:
     """Replace the outputs by one map per stride.
 
-    heads: names of the published outputs; per head one for each stride, or a single one in which strides are concatenated.
-    Channels are filled up with zeros to a multiple of 16. The input must be float32 (1, 3, H, W) of known size.
-    Raises UnavailableError when an output does not lead back to a convolution.
+    heads: names of the published outputs; per head one for each stride, or a single one in which strides are
+    concatenated. Channels are filled up with zeros to a multiple of 16. The input must be float32 (1, 3, H, W) of
+    known size. Raises UnavailableError when an output does not lead back to a convolution.
     """
     model = copy(model)
     index = GraphIndex(model.graph)
@@ -72,7 +72,8 @@ def _merge(graph: onnx.GraphProto, index: GraphIndex, tensors: Sequence[str], na
         index.constant(node.input[2]) if len(node.input) > 2 else np.zeros(len(kernel), np.float32)
         for node, kernel in zip(nodes, kernels, strict=True)
     ]
-    if any(not same_convolution(nodes[0], node) for node in nodes) or len({kernel.shape[1:] for kernel in kernels}) != 1:
+    alike = all(same_convolution(nodes[0], node) for node in nodes)
+    if not alike or len({kernel.shape[1:] for kernel in kernels}) != 1:
         raise UnavailableError(f"the convolutions before {name} are not alike", "use another model file")
     groups = [int(attributes(node).get("group", 1)) for node in nodes]
     sources = [node.input[0] for node in nodes]
@@ -90,5 +91,6 @@ def _merge(graph: onnx.GraphProto, index: GraphIndex, tensors: Sequence[str], na
     biases.append(np.zeros(padding, np.float32))
     weights = add_constant(graph, f"{name}_weights", np.concatenate(kernels))
     bias = add_constant(graph, f"{name}_bias", np.concatenate(biases))
-    graph.node.append(helper.make_node("Conv", [source, weights, bias], [name], **{**attributes(nodes[0]), "group": group}))
+    values = {**attributes(nodes[0]), "group": group}
+    graph.node.append(helper.make_node("Conv", [source, weights, bias], [name], **values))
     return channels + (padding if group == 1 else 0)

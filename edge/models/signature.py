@@ -39,7 +39,8 @@ def read_signature(content: bytes, where: str) -> Signature:
     try:
         model = onnx.load_from_string(content)
     except Exception as error:      # protobuf's errors share no base class
-        raise UnavailableError(f"{where} is not an ONNX model, or not a complete one", "copy or fetch it again") from error
+        message = f"{where} is not an ONNX model, or not a complete one"
+        raise UnavailableError(message, "copy or fetch it again") from error
     if not model.graph.node or not model.graph.output:
         raise UnavailableError(f"{where} has no graph in it", "name an ONNX model file")
     if any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
