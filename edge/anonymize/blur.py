@@ -28,11 +28,9 @@ class Blur:
             samples = mask.cut(plane)
             columns, rows = sample_edges(columns_px, plane.step_x), sample_edges(rows_px, plane.step_y)
             coarse = mosaic(samples, columns, rows, level_step(plane))
-            # two box filters as wide as a block make the quadratic B-spline through the blocks: no edge is left
-            kernel = _widest(columns), _widest(rows)
-            for _ in range(2):
-                coarse = cv2.blur(coarse, kernel, dst=coarse, borderType=cv2.BORDER_REPLICATE)
-            put(samples, coarse.reshape(samples.shape), mask.stencil_for(plane))
+            # a box filter as wide as a block turns steps into ramps between the centres of the blocks
+            smooth = cv2.blur(coarse, (_widest(columns), _widest(rows)), borderType=cv2.BORDER_REPLICATE)
+            put(samples, smooth.reshape(samples.shape), mask.stencil_for(plane))
 
 
 def _widest(edges: list[int]) -> int:

@@ -49,7 +49,11 @@ def main() -> None:
         image = Path(folder) / "image.png"
         cv2.imwrite(str(image), np.full((300, 300, 4), 200, np.uint8))
         cases: list[tuple[Method, Shape]] = [
-            ("pixelate", "ellipse"), ("pixelate", "box"), ("blur", "ellipse"), ("solid", "ellipse"), ("image", "ellipse")
+            ("pixelate", "ellipse"),
+            ("pixelate", "box"),
+            ("blur", "ellipse"),
+            ("solid", "ellipse"),
+            ("image", "ellipse"),
         ]
         for method, shape in cases:
             anonymizer = Anonymizer(MaskSettings(method=method, shape=shape, image=image))
