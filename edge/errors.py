@@ -59,6 +59,12 @@ class ConfigError(EdgeError, ValueError):
     exit_code = 78
 
 
+class InterruptedJobError(EdgeError):
+    """The user stopped a job whose result is worth nothing by halves (128 + SIGINT, as shells have it)."""
+
+    exit_code = 130
+
+
 class DetectorError(EdgeError):
     """The detector failed on a frame, or gave something that cannot be faces. That frame is masked whole."""
 

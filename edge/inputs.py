@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from urllib.parse import urlsplit
 from edge.errors import InputError, StorageError, UsageError
 from edge.messages import Job
 from edge.settings import RunSettings
+from edge.storage import Recovered, recover
 
 # fmt: off
 VIDEO_SUFFIXES = frozenset({
@@ -22,6 +25,7 @@ PICTURE_SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", 
 STREAM_SCHEMES = frozenset({"rtsp", "rtsps"})
 # Marks our own results, so that a folder run does not anonymise them again.
 RESULT_SUFFIX = "_anonymized"
+STAMP = re.compile(r"(.+)_\d{8}T\d{6}Z")
 
 
 @dataclass(slots=True)
@@ -95,6 +99,15 @@ def _targets(name: str, output: Path | None, single: bool, plan: Plan) -> Iterat
         yield kind, name, _as_mp4(output) if kind == "video" else _as_picture(output, suffix)
     else:
         yield kind, name, output / (path.stem + suffix)
+
+
+def recover_leftovers(job: Job) -> list[Recovered]:
+    """Recover, or set aside, what an earlier run of this job left unfinished; nothing else in that folder."""
+    stem, suffix = glob.escape(job.output.stem), glob.escape(job.output.suffix)
+    patterns = [f"{stem}{suffix}", f"{stem}_[0-9][0-9][0-9]{suffix}"]
+    if job.kind == "stream" and (stamped := STAMP.fullmatch(job.output.stem)):
+        patterns.append(f"{glob.escape(stamped[1])}_????????T??????Z*{suffix}")
+    return [found for pattern in patterns for found in recover(job.output.parent, pattern)]
 
 
 def is_stream(name: str) -> bool:

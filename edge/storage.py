@@ -68,14 +68,16 @@ class Recovered:
     outcome: Literal["playable", "broken"]
 
 
-def recover(directory: Path) -> list[Recovered]:
-    """Give every orphaned `*.part` in `directory` a final name.
+def recover(directory: Path, pattern: str = "*") -> list[Recovered]:
+    """Give every orphaned `.part` in `directory` a final name, if its name without ``.part`` fits the glob `pattern`.
+
+    Browsers call their unfinished downloads so, too: in a directory that is not ours alone the pattern must say which.
 
     A video with at least one whole fragment is cut after the last one and becomes `<name>_recovered.mp4`; anything
     else becomes `<name>.part.broken`. Files that a live process writes are left alone.
     """
     found = []
-    for part in sorted(directory.glob("*" + PART)):
+    for part in sorted(directory.glob(pattern + PART)):
         with contextlib.suppress(StorageError, FileNotFoundError):
             found.append(_recover_one(part))
     return found

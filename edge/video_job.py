@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from edge.anonymize.gate import Anonymizer
-from edge.errors import InputError
+from edge.errors import InputError, InterruptedJobError
 from edge.messages import Finished, Job, Reporter, Started
 from edge.pipeline import Pipeline, ignore_frame
 from edge.sidecar import Sidecar, sidecar_path
@@ -54,6 +54,9 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
             on_frame=sidecar.frame if sidecar else ignore_frame,
         )
         summary = pipeline.run()
+        if summary.stopped and (job.kind == "video" or summary.frames == 0):
+            # Half a file under its final name would pass for the whole, and the next run would skip it.
+            raise InterruptedJobError(f"{job.source}: interrupted after {summary.frames} frames")
         if summary.frames == 0:
             raise InputError(f"{job.source}: no picture could be decoded", "is it a video, and complete?")
         outputs = recorder.close()

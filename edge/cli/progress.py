@@ -22,7 +22,7 @@ class Display(Protocol):
 
     def end(self, job: Job, outcome: Finished | Failed) -> None: ...
 
-    def skipped(self, source: str, why: str) -> None: ...
+    def notice(self, about: str, text: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -62,9 +62,9 @@ class JsonLines:
         else:
             self._emit("failed", message=outcome.message, exit_code=outcome.exit_code)
 
-    def skipped(self, source: str, why: str) -> None:
-        self._source = source
-        self._emit("skipped", why=why)
+    def notice(self, about: str, text: str) -> None:
+        self._source = about
+        self._emit("notice", text=text)
 
     def close(self) -> None:
         pass
@@ -105,8 +105,8 @@ class PlainLines:
         for line in describe_finished(outcome):
             self._say("  " + line)
 
-    def skipped(self, source: str, why: str) -> None:
-        self._say(f"{source}: skipped, {why}")
+    def notice(self, about: str, text: str) -> None:
+        self._say(f"{about}: {text}")
 
     def close(self) -> None:
         pass

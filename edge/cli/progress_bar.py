@@ -57,8 +57,8 @@ class ProgressBar:
         for line in describe_finished(outcome):
             self._print("  " + line)
 
-    def skipped(self, source: str, why: str) -> None:
-        self._print(f"{source}: skipped, {why}")
+    def notice(self, about: str, text: str) -> None:
+        self._print(f"{about}: {text}")
 
     def close(self) -> None:
         self._bar.stop()

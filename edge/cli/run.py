@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from types import FrameType
 
 from edge.cli.options import build_parser, job_template
 from edge.cli.progress import Display, make_display
-from edge.errors import DetectorError, EdgeError, InputError
-from edge.inputs import Plan, plan_jobs
+from edge.errors import DetectorError, EdgeError, InputError, InterruptedJobError
+from edge.inputs import Plan, plan_jobs, recover_leftovers
 from edge.jobs import WorkerProcess
 from edge.messages import Failed
-
-EX_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,40 +32,57 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_plan(plan: Plan, display: Display, verbose: bool) -> int:
-    """Run all jobs one after the other; a failed one does not stop the rest."""
-    failures: list[Failed] = []
-    with WorkerProcess(show_worker_log=verbose) as worker, closing(display):
-
-        def on_signal(signum: int, frame: FrameType | None) -> None:
-            worker.request_stop()
-
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            for source, why in plan.skipped:
-                display.skipped(source, why)
-            for position, job in enumerate(plan.jobs, 1):
-                display.begin(job, position, len(plan.jobs))
-                outcome = worker.run(job, display.on_message)
-                display.end(job, outcome)
-                if isinstance(outcome, Failed):
-                    failures.append(outcome)
-                elif count := outcome.summary.detector_failures:
-                    text = f"{job.source}: the detector failed on {count} frames; they are masked whole"
-                    failures.append(Failed(text, DetectorError.exit_code))
-                if worker.stop_requested:
-                    return EX_INTERRUPTED if job.kind != "stream" or failures else 0
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    """Run all jobs one after the other; a failed one does not stop the rest. Returns the exit code."""
     if not plan.jobs and not plan.skipped:
         raise InputError("there is nothing to do: no video or picture was found")
+    with WorkerProcess(show_worker_log=verbose) as worker, closing(display), stopping_on_signals(worker):
+        for source, why in plan.skipped:
+            display.notice(source, f"skipped, {why}")
+        if plan.ignored:
+            display.notice(f"{plan.ignored} other files", "neither videos nor pictures, or results of earlier runs")
+        failures = run_jobs(plan, display, worker)
     if len(plan.jobs) > 1 and failures:
         print(f"edge-run: {len(failures)} of {len(plan.jobs)} failed:", file=sys.stderr)
         for failure in failures:
             print(f"  {failure.message}", file=sys.stderr)
     if not failures:
         return 0
-    return failures[0].exit_code if len(plan.jobs) == 1 else 1
+    interrupted = failures[-1].exit_code == InterruptedJobError.exit_code
+    return failures[-1].exit_code if len(plan.jobs) == 1 or interrupted else 1
+
+
+def run_jobs(plan: Plan, display: Display, worker: WorkerProcess) -> list[Failed]:
+    """Run the jobs until the end or until asked to stop; what went wrong."""
+    failures: list[Failed] = []
+    for position, job in enumerate(plan.jobs, 1):
+        for left in recover_leftovers(job):
+            display.notice(str(left.part), f"left by an earlier run; {left.outcome}, now {left.path.name}")
+        display.begin(job, position, len(plan.jobs))
+        outcome = worker.run(job, display.on_message)
+        display.end(job, outcome)
+        if isinstance(outcome, Failed):
+            failures.append(outcome)
+        elif count := outcome.summary.detector_failures:
+            text = f"{job.source}: the detector failed on {count} frames; they are masked whole"
+            failures.append(Failed(text, DetectorError.exit_code))
+        if worker.stop_requested:
+            break
+    return failures
+
+
+@contextmanager
+def stopping_on_signals(worker: WorkerProcess) -> Iterator[None]:
+    """SIGINT and SIGTERM end the current job in good order; a second one ends it at once."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        worker.request_stop()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":
