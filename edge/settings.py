@@ -59,7 +59,7 @@ class TrackSettings:
 
     look_ahead_s: float = 0.5
     hold_s: float = 0.5
-    keep_ratio: float = 0.4
+    keep_ratio: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class MaskPlanner:
         if index <= self._newest_index:
             raise ValueError(f"frame {index} was observed after frame {self._newest_index}")
         first = self._newest_index < 0
-        time_s = pts_s if isfinite(pts_s) else (0.0 if first else self._newest_s + self._step_s)
+        time_s = float(pts_s) if isfinite(pts_s) else (0.0 if first else self._newest_s + self._step_s)
         if not first:
             if time_s <= self._newest_s:
                 time_s = self._newest_s + self._step_s

@@ -24,7 +24,7 @@ class Tuning:
     """The gate never grows beyond this."""
     weak_gate_share: float = 0.6
     """The gate of weak detections, as a share of the gate of strong ones."""
-    weak_gap_s: float = 0.3
+    weak_gap_s: float = 0.2
     """Weak detections continue a track, forwards or backwards, over gaps up to this, or as long as its mask holds."""
     lasting_support: float = 0.5
     """A track with this support may be found again after a longer gap: until its hold and the look-ahead are over."""
@@ -62,7 +62,7 @@ class Tuning:
     """A mask precedes its first detection by at least this many frames, as far as the look-ahead reaches."""
     lead_share: float = 0.8
     """Lead as a share of the look-ahead; the rest is where a lone detection gets the chance to be confirmed."""
-    brief_s: float = 0.1
+    brief_s: float = 0.07
     """Hold and lead of a track with next to no support; with growing support they grow to the full ones."""
     certain_score_share: float = 0.7
     """A score this far from the threshold to 1 is full support at once; false detections hardly reach it."""

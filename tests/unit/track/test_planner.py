@@ -108,7 +108,7 @@ def test_a_small_face_seen_by_every_third_frame_has_one_unbroken_mask() -> None:
     assert all(len(regions) == 1 and side_of(regions[0]) < 18 * 1.5 for regions in plans[:88])
 
 
-@pytest.mark.parametrize(("score", "lead", "hold"), [(0.55, 3, 3), (0.95, 12, 15)], ids=["faint", "confident"])
+@pytest.mark.parametrize(("score", "lead", "hold"), [(0.55, 2, 2), (0.95, 12, 15)], ids=["faint", "confident"])
 def test_a_lone_detection_smears_only_when_confident(score: float, lead: int, hold: int) -> None:
     plans = plan_all(seen_only(lambda _: (600, 400, 80, score), 80, [40]))
     assert origins(plans) == "." * (40 - lead) + "l" * lead + "d" + "h" * hold + "." * (39 - hold)
@@ -305,6 +305,7 @@ def test_there_is_no_flicker_within_the_hold(seen: list[bool], fps: float, speed
 
     plans = plan_all(seen_only(path, len(seen), [n for n, there in enumerate(seen) if there]), fps)
     known = [n for n, there in enumerate(seen) if there]
+    gap_s = 0.5 if score >= 0.86 else 0.2       # what is seen rarely and faintly is likelier no face
     for a, b in pairwise(known):
-        if b - a <= 0.5 * fps:
+        if b - a <= gap_s * fps:
             assert all(plans[n] for n in range(a, b + 1)), (a, b)
