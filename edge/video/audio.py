@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from edge.video.gst import CLOCK_TIME_NONE, exists, link, load, make, set_if_known
+from edge.video.gst import CLOCK_TIME_NONE, Callbacks, exists, link, load, make, set_if_known
 
 _AAC_ENCODERS = ("fdkaacenc", "avenc_aac", "voaacenc", "faac")
 _BITS_PER_S = 128_000
@@ -72,8 +72,13 @@ class AudioTrack:
         last.link(target)
         last.set_offset(-base_ns)
         self._gate = self._queue.get_static_pad("src")
-        self._gate.add_probe(gst.PadProbeType.BUFFER, self._on_buffer)
-        parser.connect("pad-added", self._on_pad)
+        self._callbacks = Callbacks()
+        self._callbacks.probe(self._gate, gst.PadProbeType.BUFFER, self._on_buffer)
+        self._callbacks.connect(parser, "pad-added", self._on_pad)
+
+    def close(self) -> None:
+        """Let go of the pipeline, which has stopped."""
+        self._callbacks.remove()
 
     def end_at(self, end_ns: int) -> None:
         """Leave out what starts at `end_ns` of the source's time or later."""

@@ -14,7 +14,7 @@ from edge.video.audio import AudioStream
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
-from edge.video.gst import CLOCK_TIME_NONE, link, load, make, on_libav_error
+from edge.video.gst import CLOCK_TIME_NONE, Callbacks, link, load, make, on_libav_error
 from edge.video.inputs import Input
 
 _CLOSE_TIMEOUT_S = 5.0
@@ -53,6 +53,7 @@ class ReadGraph:
         self._lock = threading.Lock()
         self._pads: list[Any] = []
         self._parsers: list[Any] = []
+        self._callbacks = Callbacks()
         self._unwatch = on_libav_error(self.damage.on_decoder_complaint)
         try:
             self._add_source(settings)
@@ -72,6 +73,7 @@ class ReadGraph:
         stopper = threading.Thread(target=self.pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
         stopper.join(_CLOSE_TIMEOUT_S)
+        self._callbacks.remove()
 
     def is_idle(self) -> bool:
         """Whether no streaming thread runs: nothing will come any more.
@@ -90,8 +92,8 @@ class ReadGraph:
                 source.set_property("user-id", self._input.user)
                 source.set_property("user-pw", self._input.password)
             self.pipeline.add(source)
-            source.connect("select-stream", self._on_select_stream)
-            source.connect("pad-added", self._on_rtp_pad)
+            self._callbacks.connect(source, "select-stream", self._on_select_stream)
+            self._callbacks.connect(source, "pad-added", self._on_rtp_pad)
             return
         if self._input.kind == "file" and is_gif(Path(self._input.location)):
             self._add_gif(split_gif(Path(self._input.location)))
@@ -138,7 +140,7 @@ class ReadGraph:
 
     def _make_parser(self) -> Any:
         parser = make("parsebin")
-        parser.connect("pad-added", self._on_pad)
+        self._callbacks.connect(parser, "pad-added", self._on_pad)
         self._parsers.append(parser)
         return parser
 
@@ -209,9 +211,9 @@ class ReadGraph:
         self._lossy = self._lossy or any(_contains(parser, _LOSSY_CONTAINERS) for parser in self._parsers)
         chain = decode_chain(self.pipeline, decoders[self._attempt], self._input.live)
         gst = load().Gst
-        chain.entry.add_probe(gst.PadProbeType.BUFFER, self._on_encoded)
+        self._callbacks.probe(chain.entry, gst.PadProbeType.BUFFER, self._on_encoded)
         if decoders[self._attempt].startswith("avdec_"):
-            chain.entry.add_probe(gst.PadProbeType.EVENT_DOWNSTREAM, self._on_encoded_event)
+            self._callbacks.probe(chain.entry, gst.PadProbeType.EVENT_DOWNSTREAM, self._on_encoded_event)
         for element in reversed(chain.elements):
             element.sync_state_with_parent()
         if pad.link(chain.entry) != gst.PadLinkReturn.OK:

@@ -168,3 +168,29 @@ def writing_error(message: Any, name: str) -> EdgeError:
 def one_line(text: str) -> str:
     """The first line of a message, without its full stop."""
     return (text.strip().splitlines() or [""])[0].rstrip(".")
+
+
+class Callbacks:
+    """Signal handlers and pad probes that are taken off again.
+
+    A callback keeps its owner alive, the owner the pipeline, and the pipeline the callback; Python's garbage collector
+    does not see through GObjects, so a cycle that nobody cuts stays, with all its memory and file descriptors.
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], object]] = []
+
+    def connect(self, element: Any, signal: str, callback: Callable[..., Any]) -> None:
+        """Call back on a signal of an element."""
+        number = element.connect(signal, callback)
+        self._undo.append(lambda: element.disconnect(number))
+
+    def probe(self, pad: Any, mask: Any, callback: Callable[..., Any]) -> None:
+        """Call back on what passes a pad, until `remove`."""
+        number = pad.add_probe(mask, callback)
+        self._undo.append(lambda: pad.remove_probe(number))
+
+    def remove(self) -> None:
+        """Take all of them off. Safe to call twice."""
+        while self._undo:
+            self._undo.pop()()

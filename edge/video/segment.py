@@ -70,7 +70,7 @@ class Segment:
         self._max_bytes = _QUEUED_FRAMES * frame_bytes
         self._source = make("appsrc", caps=encoder_caps(spec.format, spec.frame_rate), format=gst.Format.TIME,
                             is_live=False, block=False, max_bytes=0, emit_signals=False)
-        chain = encode_chain(spec.encoder, spec.settings.quality, spec.frame_rate)
+        chain = encode_chain(spec.encoder, spec.settings.quality, spec.frame_rate, frame_bytes * 2 // 3)
         self._encoder = chain.encoder
         self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
                          trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)
@@ -160,6 +160,8 @@ class Segment:
         stopper = threading.Thread(target=self._pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
         stopper.join(_STOP_TIMEOUT_S)
+        if self._audio is not None:
+            self._audio.close()
 
     def _close_file(self) -> None:
         with contextlib.suppress(OSError):
