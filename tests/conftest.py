@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -60,6 +61,14 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         if time.monotonic() > deadline_s:
             pytest.fail("left behind: " + "; ".join(left))
         time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def plain_floating_point() -> Iterator[None]:
+    """ONNX Runtime leaves the calling thread with denormals flushed to zero, which later tests should not inherit."""
+    yield
+    fe_dfl_env = ctypes.c_void_p(-1)                # fenv.h of glibc, on x86-64 and arm64
+    ctypes.CDLL("libm.so.6").fesetenv(fe_dfl_env)
 
 
 @pytest.fixture(scope="session")

@@ -129,8 +129,9 @@ def encode(pictures: list[UInt8], path: Path) -> None:
     """Write the frames as H.264 in MP4, a key frame every second and no B-frames, as cameras send it."""
     import gi
 
-    gi.require_version("Gst", "1.0")
-    from gi.repository import Gst
+    # GstApp too: whichever part of a process loads Gst first decides whether appsrc has its methods.
+    gi.require_version("GstApp", "1.0")
+    from gi.repository import Gst, GstApp  # noqa: F401
 
     Gst.init(None)
     pipeline = Gst.parse_launch(
@@ -147,8 +148,8 @@ def encode(pictures: list[UInt8], path: Path) -> None:
         for index, picture in enumerate(pictures):
             buffer = Gst.Buffer.new_wrapped(picture.tobytes())
             buffer.pts, buffer.duration = index * Gst.SECOND // FPS, Gst.SECOND // FPS
-            source.emit("push-buffer", buffer)
-        source.emit("end-of-stream")
+            source.push_buffer(buffer)
+        source.end_of_stream()
         wanted = Gst.MessageType.EOS | Gst.MessageType.ERROR
         message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, wanted)
         if message is None or message.type != Gst.MessageType.EOS:
