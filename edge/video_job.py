@@ -27,6 +27,7 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
     with ExitStack() as stack:
         source = open_source(job.source, settings.source, user=job.user, password=job.password)
         stack.callback(source.close)
+        detector.warm_up(source.info.width_px, source.info.height_px)
         recorder = Recorder(job.output, settings.record, live=source.info.live, audio_from=source)
         stack.callback(recorder.abort)      # does nothing once the recorder is closed
         sidecar = None

@@ -20,7 +20,7 @@ from edge.inference.runtime import Runtime, open_runtime
 from edge.models.choose import ResolvedModel, choose
 from edge.models.description import Family, Landmark
 from edge.settings import DetectSettings
-from edge.types import Detections, Float32, Picture
+from edge.types import Detections, Float32, Picture, Plane
 
 READERS: dict[Family, Reader] = {
     "yunet": read_yunet,
@@ -91,6 +91,14 @@ class Detector:
             candidates = self._reader(maps, model, placement.height_px, placement.width_px, min_score)
             found.append(self._in_picture(candidates, placement, picture))
         return _merged(found, self.landmarks)
+
+    def warm_up(self, width_px: int, height_px: int) -> None:
+        """Look at a grey picture of this size at every scale, so that a model that cannot work fails before a run.
+
+        Raises DetectorError.
+        """
+        grey = np.full((height_px, width_px), 128, np.uint8)
+        self.detect(Picture(width_px, height_px, "gray", (Plane(grey),)), self.scales_for(width_px, height_px), 1.0)
 
     def close(self) -> None:
         """Give memory back."""
