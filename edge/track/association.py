@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 Float64 = npt.NDArray[np.float64]
 
+OVERLAP_REACH_SIZES = 3.0
+"""Boxes that overlap enough to belong together have centres closer than this, unless they are extremely oblong."""
+
 
 def to_centres(corners: npt.NDArray[np.floating]) -> Float64:
     """Boxes (N, 4) x1 y1 x2 y2 as centre x, centre y, width, height, float64."""
@@ -18,14 +21,13 @@ def to_centres(corners: npt.NDArray[np.floating]) -> Float64:
 
 
 def overlaps(a: Float64, b: Float64) -> Float64:
-    """Intersection over union of boxes (N, 4) and (M, 4), centre x, centre y, width, height: (N, M), 0 to 1."""
-    half_a, half_b = a[:, None, 2:] / 2, b[None, :, 2:] / 2
-    low = np.maximum(a[:, None, :2] - half_a, b[None, :, :2] - half_b)
-    high = np.minimum(a[:, None, :2] + half_a, b[None, :, :2] + half_b)
+    """Intersection over union of boxes (..., 4), centre x, centre y, width, height, that broadcast: (...), 0 to 1."""
+    half_a, half_b = a[..., 2:] / 2, b[..., 2:] / 2
+    low = np.maximum(a[..., :2] - half_a, b[..., :2] - half_b)
+    high = np.minimum(a[..., :2] + half_a, b[..., :2] + half_b)
     sides = np.maximum(high - low, 0.0)
     shared = sides[..., 0] * sides[..., 1]
-    area_a, area_b = a[:, 2] * a[:, 3], b[:, 2] * b[:, 3]
-    return np.asarray(shared / (area_a[:, None] + area_b[None, :] - shared), np.float64)
+    return np.asarray(shared / (a[..., 2] * a[..., 3] + b[..., 2] * b[..., 3] - shared), np.float64)
 
 
 def match(predicted: Float64, detected: Float64, gates_sizes: Float64, overlap_gates: Float64,
@@ -33,22 +35,28 @@ def match(predicted: Float64, detected: Float64, gates_sizes: Float64, overlap_g
     """Assign detections to predictions one to one, the best pair first.
 
     predicted (N, 4) and detected (M, 4): centre x, centre y, width, height, pixels. A pair is possible within the gate
-    (N, M), a distance of centres in sizes, and the ratio of sizes, or from an overlap (N, M) on, 0 to 1.
+    (N, M), a distance of centres in sizes, and the ratio of sizes, or from an overlap (N, M) on (both broadcast).
     Greedy assignment is what SORT (Bewley et al., ICIP 2016) and ByteTrack (Zhang et al., ECCV 2022) come to when
     gates are tight, without a solver. Returns (prediction, detection) index pairs.
     """
     if not len(predicted) or not len(detected):
         return []
-    iou = overlaps(predicted, detected)
-    log_size_p = 0.5 * np.log(predicted[:, 2] * predicted[:, 3])
-    log_size_d = 0.5 * np.log(detected[:, 2] * detected[:, 3])
-    log_ratio = np.abs(log_size_p[:, None] - log_size_d[None, :])
-    size = np.exp(0.5 * (log_size_p[:, None] + log_size_d[None, :]))
-    offset = predicted[:, None, :2] - detected[None, :, :2]
-    distance = np.hypot(offset[..., 0], offset[..., 1]) / size
-    near = (distance <= gates_sizes) & (log_ratio <= np.log(size_ratio_limit))
-    rows, columns = np.nonzero(near | (iou >= overlap_gates))
-    cost = distance[rows, columns] + 0.5 * log_ratio[rows, columns] - iou[rows, columns]
+    shape = len(predicted), len(detected)
+    gates_sizes, overlap_gates = np.broadcast_to(gates_sizes, shape), np.broadcast_to(overlap_gates, shape)
+    offset_x = predicted[:, None, 0] - detected[None, :, 0]
+    offset_y = predicted[:, None, 1] - detected[None, :, 1]
+    area_p, area_d = predicted[:, 2] * predicted[:, 3], detected[:, 2] * detected[:, 3]
+    size_squared = np.sqrt(area_p[:, None] * area_d[None, :])
+    distance_squared = (offset_x * offset_x + offset_y * offset_y) / size_squared
+    # Few pairs are near each other; the rest of the work is for those.
+    rows, columns = np.nonzero(distance_squared <= max(OVERLAP_REACH_SIZES, float(gates_sizes.max())) ** 2)
+    distance = np.sqrt(distance_squared[rows, columns])
+    iou = overlaps(predicted[rows], detected[columns])
+    log_ratio = 0.5 * np.abs(np.log(area_p[rows] / area_d[columns]))
+    near = (distance <= gates_sizes[rows, columns]) & (log_ratio <= np.log(size_ratio_limit))
+    possible = near | (iou >= overlap_gates[rows, columns])
+    rows, columns = rows[possible], columns[possible]
+    cost = (distance + 0.5 * log_ratio - iou)[possible]
     pairs: list[tuple[int, int]] = []
     used_rows: set[int] = set()
     used_columns: set[int] = set()

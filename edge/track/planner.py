@@ -237,7 +237,7 @@ class MaskPlanner:
                         used: list[tuple[int, Track]]) -> Track:
         seen = found.observation(column, frame.index, frame.time_s)
         if used:
-            iou = overlaps(found.boxes[[other for other, _ in used]], found.boxes[column:column + 1])[:, 0]
+            iou = overlaps(found.boxes[[other for other, _ in used]], found.boxes[column])
             best = int(iou.argmax())
             if iou[best] >= self._tuning.duplicate_iou:
                 twin = used[best][1]

@@ -111,6 +111,8 @@ class Track:
 
     def forget(self, before_s: float, index: int) -> None:
         """Drop observations older than before_s, but never the last two up to frame `index`: position and velocity."""
+        if self.observations[0].time_s >= before_s:
+            return
         keep_from = min(self.position(index), len(self.observations) - 1) - 1
         drop = 0
         while drop < keep_from and self.observations[drop].time_s < before_s:

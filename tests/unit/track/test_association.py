@@ -29,7 +29,7 @@ def test_centres_of_corners() -> None:
     ((500, 50, 20, 20), 0.0),
 ])
 def test_overlap(other, iou: float) -> None:
-    assert overlaps(boxes((50, 50, 20, 20)), boxes(other))[0, 0] == pytest.approx(iou)
+    assert overlaps(boxes((50, 50, 20, 20)), boxes(other))[0] == pytest.approx(iou)
 
 
 @pytest.mark.parametrize(("detected", "expected"), [
