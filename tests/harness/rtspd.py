@@ -119,7 +119,8 @@ class RtspServer:
 def _serve(arguments: argparse.Namespace) -> None:
     import gi
 
-    gi.require_version("GstRtspServer", "1.0")
+    for name in ("Gst", "GstRtspServer"):
+        gi.require_version(name, "1.0")
     from gi.repository import GLib, Gst, GstRtspServer
 
     Gst.init(None)

@@ -129,7 +129,8 @@ def encode(pictures: list[UInt8], path: Path) -> None:
     """Write the frames as H.264 in MP4, a key frame every second and no B-frames, as cameras send it."""
     import gi
 
-    # GstApp too: whichever part of a process loads Gst first decides whether appsrc has its methods.
+    gi.require_version("Gst", "1.0")
+    # Whichever part of a process makes the first appsrc decides whether all of them have the methods of GstApp.
     gi.require_version("GstApp", "1.0")
     from gi.repository import Gst, GstApp  # noqa: F401
 
