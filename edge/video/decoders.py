@@ -12,12 +12,12 @@ from typing import Any
 
 from edge.video.gst import exists, link, load, make, set_if_known
 
-MAX_DECODER_THREADS = 4          # each frame thread holds a picture: 12 MB at 4K
+_MAX_THREADS = 4                 # each frame thread holds a few pictures: 40 MB at 4K
 
 
 @dataclass(frozen=True)
 class DecodeChain:
-    """Elements in a pipeline, linked: encoded video goes into `entry`, NV12 pictures come out of `sink` (an appsink)."""
+    """Elements in a pipeline, linked. Encoded video goes into `entry`; NV12 pictures come out of `sink`, an appsink."""
 
     decoder_name: str
     entry: Any
@@ -29,8 +29,8 @@ class DecodeChain:
 def candidates(caps: Any) -> tuple[str, ...]:
     """Names of decoder elements for these caps, best first: hardware, then by GStreamer's rank."""
     gst = load().Gst
-    kinds = gst.ELEMENT_FACTORY_TYPE_DECODER | gst.ELEMENT_FACTORY_TYPE_MEDIA_VIDEO | gst.ELEMENT_FACTORY_TYPE_MEDIA_IMAGE
-    found = gst.ElementFactory.list_get_elements(kinds, gst.Rank.MARGINAL)
+    media = gst.ELEMENT_FACTORY_TYPE_MEDIA_VIDEO | gst.ELEMENT_FACTORY_TYPE_MEDIA_IMAGE
+    found = gst.ElementFactory.list_get_elements(gst.ELEMENT_FACTORY_TYPE_DECODER | media, gst.Rank.MARGINAL)
     fitting = gst.ElementFactory.list_filter(found, caps, gst.PadDirection.SINK, False)
     fitting.sort(key=lambda factory: (not _is_jetson(factory.get_name()), -factory.get_rank()))
     return tuple(factory.get_name() for factory in fitting if "alpha" not in factory.get_name())
@@ -44,7 +44,7 @@ def decode_chain(pipeline: Any, decoder_name: str, live: bool) -> DecodeChain:
     out of the memory that the decoder refers to.
     """
     decoder = make(decoder_name)
-    set_if_known(decoder, max_threads=min(MAX_DECODER_THREADS, os.cpu_count() or 1), qos=False, output_corrupt=True,
+    set_if_known(decoder, max_threads=_threads(), qos=False, output_corrupt=True,
                  enable_max_performance=True)
     converter = make("nvvidconv") if _is_jetson(decoder_name) and exists("nvvidconv") else make("videoconvert")
     set_if_known(converter, qos=False)
@@ -53,12 +53,19 @@ def decode_chain(pipeline: Any, decoder_name: str, live: bool) -> DecodeChain:
     deinterlace.set_property("fields", 1)                      # top: one picture per frame; passes progressive through
     flip = make("videoflip", qos=False)
     flip.set_property("video-direction", 8)                    # auto: by the orientation tag; passes upright through
-    sink = make("appsink", sync=False, max_buffers=2, drop=live, emit_signals=False, enable_last_sample=False, qos=False)
+    # A last sample that the sink keeps would be a second owner, and its buffer not writable.
+    sink = make("appsink", sync=False, max_buffers=2, drop=live, enable_last_sample=False, qos=False)
     elements = (decoder, converter, caps, deinterlace, flip, sink)
     for element in elements:
         pipeline.add(element)
     link(*elements)
     return DecodeChain(decoder_name, decoder.get_static_pad("sink"), decoder, sink, elements)
+
+
+def _threads() -> int:
+    """On two cores detection and encoding keep both busy; frame threads would cost memory and gain nothing."""
+    cores = len(os.sched_getaffinity(0))
+    return 1 if cores <= 2 else min(_MAX_THREADS, cores)
 
 
 def _is_jetson(element: str) -> bool:

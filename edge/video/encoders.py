@@ -7,6 +7,7 @@ Common to all: constant quality, no B-frames (presentation order is coding order
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,10 @@ from edge.settings import Codec
 from edge.video.gst import exists, load, make, set_if_known
 
 KEY_FRAME_INTERVAL_S = 2.0
-_LOOK_AHEAD_FRAMES = 10
+_MAX_LOOK_AHEAD_FRAMES = 10
+# x264 keeps a picture with its interpolated planes for each frame of look-ahead: measured 35 MB at 4K.
+_LOOK_AHEAD_BYTES, _X264_BYTES_PER_PIXEL = 48 << 20, 4.2
+_LARGE_PIXELS = 2560 * 1440              # from here on threads share a frame rather than hold one each
 _MAX_KEY_INTERVAL_S = 10              # only a limit: key frames are asked for by time, which variable rates need
 _PROBE_FRAMES = 10
 _PROBE_TIMEOUT_S = 10
@@ -45,23 +49,25 @@ def choose_encoder(codec: Codec) -> str:
     raise UnavailableError(f"no encoder for {codec}", f"install {_PACKAGES[codec]}")
 
 
-def encode_chain(name: str, quality: float, frame_rate: Fraction | None) -> EncodeChain:
+def encode_chain(name: str, quality: float, frame_rate: Fraction | None, pixels: int) -> EncodeChain:
     """The encoder `name` with what has to stand before and after it. quality: 0 to 51, as of x264's crf."""
-    encoder = _configured(name, quality, frame_rate)
+    encoder = _configured(name, quality, frame_rate, pixels)
     before = [make("nvvidconv"), _nvmm()] if _is_jetson(name) else []
     # x264enc gives what the muxer takes; a parser would replace durations by the nominal frame rate's.
     after = [] if name == "x264enc" else [make("h265parse" if "265" in name else "h264parse")]
     return EncodeChain((*before, encoder, *after), encoder)
 
 
-def _configured(name: str, quality: float, frame_rate: Fraction | None) -> Any:
+def _configured(name: str, quality: float, frame_rate: Fraction | None, pixels: int) -> Any:
     encoder = make(name)
+    threads = min(4, len(os.sched_getaffinity(0)))
+    look_ahead_frames = min(_MAX_LOOK_AHEAD_FRAMES, int(_LOOK_AHEAD_BYTES / (pixels * _X264_BYTES_PER_PIXEL)))
     limit_frames = max(1, round((frame_rate or 30) * _MAX_KEY_INTERVAL_S))
     crf = min(51, max(0, round(quality)))
     if name == "x264enc":
         encoder.set_property("pass", 5)                                  # constant quality: `quantizer` is the crf
-        set_if_known(encoder, quantizer=min(crf, 50), bframes=0, rc_lookahead=_LOOK_AHEAD_FRAMES, sync_lookahead=0,
-                     key_int_max=limit_frames, threads=min(4, os.cpu_count() or 1), qos=False,
+        set_if_known(encoder, quantizer=min(crf, 50), bframes=0, rc_lookahead=look_ahead_frames, sync_lookahead=0,
+                     key_int_max=limit_frames, threads=threads, sliced_threads=pixels >= _LARGE_PIXELS, qos=False,
                      vbv_buf_capacity=0)                                 # else `bitrate`, 2 Mbit/s, limits quality
         encoder.set_property("speed-preset", 3)                          # veryfast
         encoder.set_property("option-string", "scenecut=0" if frame_rate is None else "")
@@ -69,11 +75,11 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None) -> Any:
         encoder.set_property("speed-preset", 2)                          # superfast, about x264's veryfast in time
         encoder.set_property("log-level", -1)
         set_if_known(encoder, key_int_max=limit_frames, qos=False)
-        encoder.set_property("option-string", f"crf={crf}:bframes=0:rc-lookahead={_LOOK_AHEAD_FRAMES}:"
+        encoder.set_property("option-string", f"crf={crf}:bframes=0:rc-lookahead={look_ahead_frames}:"
                                               "pools=4:frame-threads=1")
     elif name == "openh264enc":
         set_if_known(encoder, rate_control=-1, qp_min=max(1, crf - 4), qp_max=min(51, crf + 6),
-                     gop_size=limit_frames, multi_thread=min(4, os.cpu_count() or 1), qos=False)
+                     gop_size=limit_frames, multi_thread=threads, qos=False)
     else:                                                                # Jetson: constant QP, its own key frames
         rate = frame_rate or 30
         interval = max(1, round(rate * Fraction(KEY_FRAME_INTERVAL_S)))
@@ -86,7 +92,7 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None) -> Any:
 def _works(name: str) -> bool:
     """Encode ten small pictures: an element in the registry may lack its device, or all sessions may be taken."""
     gst = load().Gst
-    chain = encode_chain(name, 28, Fraction(30))
+    chain = encode_chain(name, 28, Fraction(30), 640 * 360)
     source = make("videotestsrc", num_buffers=_PROBE_FRAMES)
     caps = make("capsfilter", caps=gst.Caps.from_string("video/x-raw,format=NV12,width=640,height=360,framerate=30/1"))
     sink = make("fakesink", sync=False)
@@ -94,7 +100,7 @@ def _works(name: str) -> bool:
     elements = (source, caps, *chain.elements, sink)
     for element in elements:
         pipeline.add(element)
-    if not all(left.link(right) for left, right in zip(elements, elements[1:], strict=False)):
+    if not all(left.link(right) for left, right in itertools.pairwise(elements)):
         return False
     pipeline.set_state(gst.State.PLAYING)
     message = pipeline.get_bus().timed_pop_filtered(_PROBE_TIMEOUT_S * gst.SECOND,

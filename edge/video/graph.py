@@ -16,15 +16,12 @@ from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
 from edge.video.gst import CLOCK_TIME_NONE, Callbacks, link, load, make, on_libav_error
 from edge.video.inputs import Input
+from edge.video.streams import area_of, codec_of, contains, descriptive_tags, elements_of, kind_of, rotation_of
 
 _CLOSE_TIMEOUT_S = 5.0
 _RTSP_TIMEOUT_US = 5_000_000
 _JITTER_MS = 200
-_CODECS = {"video/x-h264": "h264", "video/x-h265": "h265", "video/x-vp8": "vp8", "video/x-vp9": "vp9",
-           "video/x-av1": "av1", "image/jpeg": "mjpeg", "image/gst-libav-gif": "gif", "video/mpeg": "mpeg",
-           "video/x-raw": "raw"}
 _LOSSY_CONTAINERS = ("tsdemux",)          # a gap in other containers is no loss: matroskademux marks some anyway
-_ROTATIONS = {"rotate-90": 90, "rotate-180": 180, "rotate-270": 270}
 
 
 class ReadGraph:
@@ -46,6 +43,7 @@ class ReadGraph:
         self.audio: AudioStream | None = None      # of a file
         self.damage = DamageTracker()
         self.encoded_times: deque[tuple[int, int]] | None = None     # where the decoder loses them
+        self.tags: Any = None                      # see `descriptive_tags`
         self.colorimetry = ""                      # as the container has it; the coded stream's own takes precedence
         self.cut_off = False                       # the file ends before its content does
         self._lossy = opened.live
@@ -81,7 +79,8 @@ class ReadGraph:
         parsebin swallows the error of a demuxer that fails while it is being plugged in (seen with 1.22).
         """
         started = load().Gst.TaskState.STARTED
-        return not any(pad.get_task_state() == started for element in _elements(self.pipeline) for pad in element.pads)
+        pads = (pad for element in elements_of(self.pipeline) for pad in element.pads)
+        return not any(pad.get_task_state() == started for pad in pads)
 
     def _add_source(self, settings: SourceSettings) -> None:
         if self._input.kind == "rtsp":
@@ -184,31 +183,28 @@ class ReadGraph:
     def _choose(self, pads: list[Any]) -> None:
         """Link one video stream to the decoder. What stays unlinked is refused downstream; demuxers skip it then."""
         streams = [(pad, pad.get_current_caps() or pad.query_caps(None)) for pad in pads]
-        kinds = [caps.get_structure(0).get_name().partition("/")[0] for _, caps in streams]
+        kinds = [kind_of(caps) for _, caps in streams]
         if "audio" in kinds and self.audio is None:
             self.has_audio = True
             self.audio = AudioStream(self._input.location, streams[kinds.index("audio")][1])
         videos = [stream for stream, kind in zip(streams, kinds, strict=True) if kind in ("video", "image")]
         if not videos:
             raise InputError(f"{self._input.name}: holds no video")
-        pad, caps = max(videos, key=lambda stream: _area(stream[1]))      # the first of equals, as ffmpeg has it
+        pad, caps = max(videos, key=lambda stream: area_of(stream[1]))      # the first of equals, as ffmpeg has it
         if self.chain is None:
             self._build_chain(pad, caps)
         elif not self.chain.entry.is_linked():
             pad.link(self.chain.entry)
 
     def _build_chain(self, pad: Any, caps: Any) -> None:
-        name = caps.get_structure(0).get_name()
-        self.codec = _CODECS.get(name, name.partition("/")[2])
-        if self.codec == "mpeg":
-            self.codec = f"mpeg{caps.get_structure(0).get_int('mpegversion')[1]}"
-        decoders = ("identity",) if name == "video/x-raw" else candidates(caps)
+        self.codec = codec_of(caps)
+        decoders = ("identity",) if self.codec == "raw" else candidates(caps)
         if self._attempt >= len(decoders):
             raise UnavailableError(f"{self._input.name}: no decoder for {self.codec}",
                                    "install gstreamer1.0-libav and gstreamer1.0-plugins-bad")
         self.more_decoders = self._attempt + 1 < len(decoders)
-        self.rotation_deg = _rotation(pad)
-        self._lossy = self._lossy or any(_contains(parser, _LOSSY_CONTAINERS) for parser in self._parsers)
+        self.rotation_deg, self.tags = rotation_of(pad), descriptive_tags(pad)
+        self._lossy = self._lossy or any(contains(parser, _LOSSY_CONTAINERS) for parser in self._parsers)
         chain = decode_chain(self.pipeline, decoders[self._attempt], self._input.live)
         gst = load().Gst
         self._callbacks.probe(chain.entry, gst.PadProbeType.BUFFER, self._on_encoded)
@@ -250,36 +246,3 @@ class ReadGraph:
     def _fail(self, error: EdgeError) -> None:
         self.failure = self.failure or error
         self.ready.set()
-
-
-def _elements(container: Any) -> list[Any]:
-    """All elements in a bin, at any depth."""
-    found, elements = container.iterate_recurse(), []
-    while True:
-        result, element = found.next()
-        if result != load().Gst.IteratorResult.OK:
-            return elements
-        elements.append(element)
-
-
-def _contains(parser: Any, factories: tuple[str, ...]) -> bool:
-    made_by = (element.get_factory() for element in _elements(parser))
-    return any(factory is not None and factory.get_name() in factories for factory in made_by)
-
-
-def _area(caps: Any) -> int:
-    structure = caps.get_structure(0)
-    return int(structure.get_int("width")[1] * structure.get_int("height")[1])
-
-
-def _rotation(pad: Any) -> int:
-    """Clockwise turn in degrees that the stream's tags ask for."""
-    gst = load().Gst
-    for index in range(16):
-        event = pad.get_sticky_event(gst.EventType.TAG, index)
-        if event is None:
-            return 0
-        known, text = event.parse_tag().get_string("image-orientation")
-        if known:
-            return _ROTATIONS.get(text, 0)
-    return 0

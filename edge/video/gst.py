@@ -6,6 +6,7 @@ The only module that imports ``gi``. Import it in the worker process, not in the
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def set_if_known(element: Any, **properties: object) -> None:
 
 def link(*elements: Any) -> None:
     """Link in order. Raises EdgeError where two do not fit."""
-    for left, right in zip(elements, elements[1:], strict=False):
+    for left, right in itertools.pairwise(elements):
         if not left.link(right):
             raise EdgeError(f"GStreamer cannot link {left.get_name()} to {right.get_name()}")
 

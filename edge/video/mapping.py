@@ -131,4 +131,5 @@ def plane(data: UInt8, offset: int, stride: int, rows: int, columns: int, channe
         raise ValueError(f"a plane of {rows} rows of {columns * channels} bytes does not fit into its buffer")
     shape = (rows, columns) if channels == 1 else (rows, columns, channels)
     strides = (stride, 1) if channels == 1 else (stride, channels, 1)
-    return np.ndarray(shape, np.uint8, data, offset, strides)
+    view: UInt8 = np.ndarray(shape, np.uint8, data, offset, strides)
+    return view

@@ -25,9 +25,9 @@ from edge.video.source import Source
 class Recorder:
     """Writes one source's frames: `path`, then `<stem>_002.mp4` and so on, one for each epoch. Used by one thread.
 
-    live: frames come in real time. audio_from: the source whose audio is kept, if the settings say so.
-    encoder: name of the encoder element. notes: what could not be done as asked, for the user. Raises UnavailableError without an encoder, StorageError if `path` exists and
-    may not be overwritten.
+    live: frames come in real time. audio_from: the source whose audio and metadata are kept, if the settings say so.
+    encoder: name of the encoder element. notes: what could not be done as asked, for the user.
+    Raises UnavailableError without an encoder, StorageError if `path` exists and may not be overwritten.
     """
 
     def __init__(self, path: Path, settings: RecordSettings, live: bool, audio_from: Source | None = None) -> None:
@@ -36,6 +36,7 @@ class Recorder:
         self.notes: list[str] = []
         self._audio = self._plan_audio() if settings.keep_audio else None
         self.encoder = choose_encoder(settings.codec)
+        self._tags = audio_from.tags if settings.keep_metadata and audio_from is not None else None
         self._segment: Segment | None = None
         self._epoch: int | None = None
         self._format: PictureFormat | None = None
@@ -85,7 +86,7 @@ class Recorder:
         base_ns = 0 if self._audio and self._number == 1 else frame.pts_ns
         start_ns = 0 if self._number == 1 else frame.pts_ns
         self._segment = Segment(SegmentSpec(final, self._settings, self.encoder, format_, rate, base_ns, start_ns,
-                                            self._audio))
+                                            self._audio, self._tags))
 
     def _finish_segment(self, whole_audio: bool) -> None:
         segment, self._segment = self._segment, None

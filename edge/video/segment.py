@@ -32,7 +32,8 @@ _QUEUED_FRAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class SegmentSpec:
-    """What a segment is made of. base_ns: source time that becomes 0 in the file; start_ns: of its first frame."""
+    """What a segment is made of. base_ns: source time that becomes 0 in the file; start_ns: of its first frame.
+    tags: GstTagList to write into the file, or None."""
 
     final: Path
     settings: RecordSettings
@@ -42,6 +43,7 @@ class SegmentSpec:
     base_ns: int
     start_ns: int
     audio: AudioPlan | None = None
+    tags: Any = None
 
 
 class Segment:
@@ -75,6 +77,8 @@ class Segment:
         self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
                          trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)
         self._mux.set_property("fragment-mode", 1)                # first-moov-then-finalise, since 1.20
+        if spec.tags is not None:
+            self._mux.merge_tags(spec.tags, gst.TagMergeMode.REPLACE)
         sink = make("fdsink", fd=self._descriptor, sync=False, enable_last_sample=False)
         set_if_known(sink, **{"async": False})
         elements = (self._source, *chain.elements, self._mux, sink)
@@ -114,7 +118,8 @@ class Segment:
             if self._audio is not None and not whole_audio:
                 self._audio.end_at(self._end_ns)
             self._source.end_of_stream()
-            message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), gst.MessageType.ERROR | gst.MessageType.EOS)
+            wanted = gst.MessageType.ERROR | gst.MessageType.EOS
+            message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), wanted)
             if message is None:
                 raise EdgeError(f"{self._spec.final}: the encoder did not finish within {FINISH_TIMEOUT_S:.0f} s")
             if message.type == gst.MessageType.ERROR:

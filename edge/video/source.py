@@ -18,14 +18,13 @@ from edge.video.graph import ReadGraph
 from edge.video.gst import CLOCK_TIME_NONE, load, reading_error
 from edge.video.inputs import Input, parse_spec
 from edge.video.picture import pool_is_small, wrap_buffer
+from edge.video.timeline import Moment, Timeline
 
 OPEN_TIMEOUT_S = 20.0
 FILE_STALL_TIMEOUT_S = 60.0                # a decoder that gives nothing for this long on a file hangs
 DRAIN_TIMEOUT_S = 2.0                      # after an error, for pictures that are still in the decoder
 _SLICE_S = 0.05                            # longest wait in C before bus messages are looked at
 _IDLE_LOOKS = 6
-_FALLBACK_DURATION_NS = 40_000_000
-_BACKWARD_JUMP_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,8 @@ class SourceInfo:
 class Source:
     """One opened source; made by `open_source`, used by one thread.
 
-    ended: no more frames will come. ended_early: why it ended before its end, or None. complete: it was read to its end.
+    ended: no more frames will come. ended_early: why it ended before its end, or None. complete: it was read to its
+        end.
     """
 
     def __init__(self, opened: Input, settings: SourceSettings) -> None:
@@ -66,12 +66,9 @@ class Source:
         self._caps_id: int | None = None
         self._format: PictureFormat | None = None
         self._frame_rate: Fraction | None = None
-        self._nominal_duration_ns = _FALLBACK_DURATION_NS
         self._must_copy = False
         self._epoch, self._index = 0, 0
-        self._first_pts_ns: int | None = None
-        self._last_pts_ns: int | None = None
-        self._last_duration_ns = 0
+        self._timeline = Timeline()
         self._error: EdgeError | None = None
         self._graph, first = self._open()
         self._held: deque[Any] = deque((first,))
@@ -87,6 +84,11 @@ class Source:
         """For a recorder that keeps it; live audio is not kept."""
         return None if self.input.live else self._graph.audio
 
+    @property
+    def tags(self) -> Any:
+        """GstTagList of what describes the source (title, date, place, device), for a recorder that keeps it."""
+        return self._graph.tags
+
     def read(self, timeout_s: float) -> Frame | None:
         """The next frame. None at the end (`ended` is set then) or when none came within `timeout_s`.
 
@@ -100,7 +102,7 @@ class Source:
             return None
         frame = self._frame(sample)
         limit_s = self._settings.duration_s
-        if limit_s is not None and frame.pts_ns - (self._first_pts_ns or 0) >= limit_s * 1e9:
+        if limit_s is not None and frame.pts_ns - (self._timeline.first_ns or 0) >= limit_s * 1e9:
             frame.release()
             self.ended = True
             return None
@@ -211,12 +213,12 @@ class Source:
         if hash(caps) != self._caps_id:
             self._on_caps(caps, buffer)
         assert self._format is not None
-        pts_ns, duration_ns, buffer_pts_ns = self._times(buffer, segment)
+        moment, buffer_pts_ns = self._moment(buffer, segment)
         corrupted = bool(int(buffer.get_flags()) & self._flags.CORRUPTED)
         damaged = self._graph.damage.judge(buffer_pts_ns, corrupted)
         picture, storage = wrap_buffer(buffer, self._format, self._frame_rate, self._must_copy)
-        frame = Frame(self.input.name, self._epoch, self._index, picture, pts_ns, duration_ns, damaged, storage,
-                      storage.release)
+        frame = Frame(self.input.name, self._epoch, self._index, picture, moment.pts_ns, moment.duration_ns, damaged,
+                      storage, storage.release)
         self._index += 1
         return frame
 
@@ -228,32 +230,21 @@ class Source:
             self._epoch += 1
         self._format, self._frame_rate = format_, frame_rate_of(caps)
         self._must_copy = pool_is_small(buffer)
-        if self._frame_rate:
-            self._nominal_duration_ns = round(1_000_000_000 / self._frame_rate)
-        self._graph.damage.slack_ns = REORDER_FRAMES * self._nominal_duration_ns
+        self._timeline.set_frame_rate(self._frame_rate)
+        self._graph.damage.slack_ns = REORDER_FRAMES * self._timeline.nominal_duration_ns
 
-    def _times(self, buffer: Any, segment: Any) -> tuple[int, int, int]:
-        """Presentation time on the source's time line, duration, and the buffer's own PTS; always later than the last."""
+    def _moment(self, buffer: Any, segment: Any) -> tuple[Moment, int]:
+        """Where a picture lies on the source's time line, and its PTS among the decoder's buffers."""
         pts_ns, duration_ns = buffer.pts, buffer.duration
         if self._graph.encoded_times:
             pts_ns, duration_ns = self._graph.encoded_times.popleft()
-        if duration_ns == CLOCK_TIME_NONE or duration_ns < self._nominal_duration_ns // 4:
-            duration_ns = self._nominal_duration_ns
-        buffer_pts_ns = pts_ns
-        running_ns = segment.to_running_time(load().Gst.Format.TIME, pts_ns) if pts_ns != CLOCK_TIME_NONE else pts_ns
-        last_ns = self._last_pts_ns
-        if running_ns == CLOCK_TIME_NONE:
-            running_ns = 0 if last_ns is None else last_ns + self._last_duration_ns
-            buffer_pts_ns = running_ns
-        if last_ns is not None and running_ns <= last_ns:
-            if last_ns - running_ns > _BACKWARD_JUMP_NS:
-                self._epoch += 1
-            else:
-                running_ns = last_ns + min(self._last_duration_ns, self._nominal_duration_ns) // 2
-        if self._first_pts_ns is None:
-            self._first_pts_ns = running_ns
-        self._last_pts_ns, self._last_duration_ns = running_ns, duration_ns
-        return running_ns, duration_ns, buffer_pts_ns
+        running_ns = CLOCK_TIME_NONE
+        if pts_ns != CLOCK_TIME_NONE:
+            running_ns = segment.to_running_time(load().Gst.Format.TIME, pts_ns)
+        moment = self._timeline.place(_known(running_ns), _known(duration_ns))
+        if moment.jumped:
+            self._epoch += 1
+        return moment, moment.pts_ns if pts_ns == CLOCK_TIME_NONE else pts_ns
 
     def _describe(self, sample: Any) -> SourceInfo:
         graph, caps = self._graph, sample.get_caps()
@@ -277,3 +268,7 @@ def open_source(spec: str, settings: SourceSettings, user: str | None = None, pa
     if user is not None:
         opened = replace(opened, user=user, password=password or "")
     return Source(opened, settings)
+
+
+def _known(time_ns: int) -> int | None:
+    return None if time_ns == CLOCK_TIME_NONE else time_ns
