@@ -53,11 +53,16 @@ def _convolutions(index: GraphIndex, names: Sequence[str], strides: int) -> list
     return [_walk_back(index, name) for name in node.input]
 
 
-def _walk_back(index: GraphIndex, name: str) -> str:
-    node = index.producers.get(name)
-    while node is not None and node.op_type in _AFTER_HEAD:
+def before_activation(index: GraphIndex, name: str) -> str:
+    """The tensor that an output is made of, before it is laid out and activated; perhaps the output itself."""
+    while (node := index.producers.get(name)) is not None and node.op_type in _AFTER_HEAD:
         name = node.input[0]
-        node = index.producers.get(name)
+    return name
+
+
+def _walk_back(index: GraphIndex, name: str) -> str:
+    name = before_activation(index, name)
+    node = index.producers.get(name)
     if node is None or node.op_type not in ("Conv", "Concat"):
         kind = "nothing" if node is None else node.op_type
         raise UnavailableError(f"tensor {name} comes from {kind}, expected a convolution", "use another model file")

@@ -56,12 +56,10 @@ def build_graph(published: bytes, model: ModelDescription) -> bytes:
         graph = fuse_input(graph, model.input.colour, model.input.mean, model.input.scale)
         graph = split_into_strips(free_size(graph), model.input.stride_multiple)
         onnx.checker.check_model(graph, full_check=True)
-    except UnavailableError:
-        raise
     except Exception as error:      # onnx and onnxslim raise anything from KeyError to their own types
+        why = error.message if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
         raise UnavailableError(
-            f"the graph of {model.title} cannot be prepared ({type(error).__name__}: {error})",
-            "check the file with: edge-models check FILE",
+            f"the graph of {model.title} cannot be prepared ({why})", "check the file with: edge-models check FILE"
         ) from error
     return bytes(graph.SerializeToString())
 

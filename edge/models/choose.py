@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edge.errors import EdgeError, InputError, UnavailableError
+from edge.errors import InputError, StorageError, UnavailableError
 from edge.models.description import ModelDescription, descriptions
 from edge.models.fetch import NETWORK_TIMEOUT_S, Progress, by_hand, fetch
 from edge.models.signature import match, read_signature
@@ -75,8 +75,10 @@ def identify(path: Path, known: Mapping[str, ModelDescription] | None = None) ->
             f"{path} is not a face detector that can be read here. It has {signature}",
             f"use a graph with one float input (N, 3, H, W) and the outputs of one of: {expected}",
         )
-    notes = [f"recognised as {found.title} by its graph, not by its hash"]
-    return ResolvedModel(path, found, "; ".join(filter(None, (*notes, _licence(found)))))
+    note = f"recognised as {found.title} by its graph, not by its hash; its licence is for you to know"
+    licence = found.licence.model_copy(update={"weights": "not known", "note": found.licence.note})
+    found = found.model_copy(update={"licence": licence})
+    return ResolvedModel(path, found, "; ".join(filter(None, (note, _licence(found)))))
 
 
 def _automatic(
@@ -84,6 +86,7 @@ def _automatic(
 ) -> ResolvedModel:
     reasons: list[str] = []
     remedy = ""
+    unwritable: StorageError | None = None
     for name in AUTO:
         if name not in known:
             continue
@@ -97,14 +100,20 @@ def _automatic(
                 continue
             try:
                 path = fetch(model, store, progress, timeout_s)
-            except EdgeError as error:
+            except UnavailableError as error:
                 _remember_failure(store, name, error.message)
                 reasons.append(error.message)
                 remedy = remedy or error.remedy
                 continue
+            except StorageError as error:       # says nothing about the network; another model may be here
+                reasons.append(error.message)
+                unwritable = unwritable or error
+                continue
             forget_failure(store, name)
         reason = f"{'; '.join(reasons)}; took {name}" if reasons else ""
         return ResolvedModel(path, model, "; ".join(filter(None, (reason, _licence(model)))))
+    if unwritable is not None:
+        raise unwritable
     raise UnavailableError(f"no model can be had: {'; '.join(reasons)}", remedy or "install the package again")
 
 

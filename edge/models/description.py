@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -29,7 +30,7 @@ class UrlSource(_Strict):
     url: str = Field(pattern=r"^https?://")
 
     def __str__(self) -> str:
-        return self.url
+        return urlsplit(self.url).netloc
 
 
 class PypiSource(_Strict):

@@ -80,8 +80,8 @@ def _from_url(source: UrlSource, model: ModelDescription, progress: Progress, ti
     except urllib.error.HTTPError as error:
         raise UnavailableError(f"HTTP status {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise UnavailableError(f"{reason}, {len(content)} of {model.bytes} bytes arrived") from error
+        arrived = f", {len(content)} of {model.bytes} bytes arrived" if content else ""
+        raise UnavailableError(f"{getattr(error, 'reason', None) or error}{arrived}") from error
     if len(content) != model.bytes:
         more = "more than " if len(content) > model.bytes else ""
         raise UnavailableError(f"{more}{min(len(content), model.bytes)} bytes arrived, expected {model.bytes}")

@@ -12,10 +12,14 @@ from edge.models.description import Head, ModelDescription
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A graph input or output. dims: None where the size is not fixed."""
+    """A graph input or output.
+
+    dims: None where the size is not fixed. channels: of the convolution that an output comes from, if there is one.
+    """
 
     name: str
     dims: tuple[int | None, ...]
+    channels: int | None = None
 
     def __str__(self) -> str:
         return f"{self.name} ({', '.join('?' if dim is None else str(dim) for dim in self.dims)})"
@@ -36,6 +40,9 @@ def read_signature(content: bytes, where: str) -> Signature:
     """Signature of a serialised model. Raises UnavailableError when it is no ONNX model or not all of one."""
     import onnx
 
+    from edge.graph.heads import before_activation
+    from edge.graph.index import GraphIndex
+
     try:
         model = onnx.load_from_string(content)
     except Exception as error:      # protobuf's errors share no base class
@@ -50,12 +57,20 @@ def read_signature(content: bytes, where: str) -> Signature:
         )
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = tuple(_tensor(value) for value in model.graph.input if value.name not in constants)
-    return Signature(inputs, tuple(map(_tensor, model.graph.output)))
+    index = GraphIndex(model.graph)
+
+    def channels(output: str) -> int | None:
+        source = index.producers.get(before_activation(index, output))
+        if source is None or source.op_type != "Conv" or source.input[1] not in index.initializers:
+            return None
+        return int(index.initializers[source.input[1]].dims[0])
+
+    return Signature(inputs, tuple(_tensor(value, channels(value.name)) for value in model.graph.output))
 
 
-def _tensor(value: Any) -> Tensor:
+def _tensor(value: Any, channels: int | None = None) -> Tensor:
     dims = value.type.tensor_type.shape.dim
-    return Tensor(value.name, tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims))
+    return Tensor(value.name, tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims), channels)
 
 
 def match(signature: Signature, known: Mapping[str, ModelDescription]) -> ModelDescription | None:
@@ -90,7 +105,7 @@ def _by_order(signature: Signature, model: ModelDescription) -> ModelDescription
     if len(wanted) != len(signature.outputs):
         return None
     for head, tensor in zip(wanted, signature.outputs, strict=True):
-        if not tensor.dims or tensor.dims[-1] != head.channels:
+        if tensor.channels != head.channels * model.anchors:
             return None
     names = [tensor.name for tensor in signature.outputs]
     count = len(model.strides)
