@@ -40,9 +40,9 @@ class Tuning:
     # -- motion ------------------------------------------------------------------------------------------------
     velocity_window_s: float = 0.15
     """Velocity is measured over this time: long enough to average the jitter of boxes, short enough to turn."""
-    velocity_decay_s: float = 0.2
+    velocity_decay_s: float = 0.35
     """Time constant with which a predicted motion comes to rest."""
-    travel_limit_sizes: float = 3.0
+    travel_limit_sizes: float = 5.0
     """Predicted motion goes no further than this."""
     smooth_s: float = 0.1
     """Half width of the triangular window in which boxes are averaged."""
