@@ -168,6 +168,9 @@ def test_overlay_lands_on_the_eyes_in_the_right_colours(dots: Path, matrix: Any,
     seen = bgr_from_nv12(picture).astype(int)
     for x, y in eyes:
         assert np.abs(seen[round(y), round(x)] - (0, 255, 0)).max() <= 6
+        around = seen[int(y) - 12 : int(y) + 12, int(x) - 12 : int(x) + 12]
+        rows, columns = np.nonzero(around[..., 1] > 128)    # centre of the dot, to a third of a pixel
+        assert abs(columns.mean() + 0.5 - 12) < 0.35 and abs(rows.mean() + 0.5 - 12) < 0.35
     assert np.abs(seen[150, 160] - (0, 0, 255)).max() <= 6
     assert np.abs(seen[20, 20] - 128).max() <= 1
 
