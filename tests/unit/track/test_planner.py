@@ -245,6 +245,27 @@ def test_reset_forgets_tracks_and_keeps_counting() -> None:
     assert planner.tracks_seen == 2
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_faces_lost_at_random_for_up_to_ten_frames_stay_masked(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sway = rng.uniform(0.5, 2.0, 2)
+
+    def path(n: int) -> Face:       # up to 4 sizes per second, and never at rest
+        return (960 + 90 * float(np.sin(sway[0] * n / 15)), 500 + 40 * float(np.cos(sway[1] * n / 11)), 60, STRONG)
+
+    visible, n = [], 0
+    while n < 300:
+        stay = int(rng.integers(3, 15))
+        visible.extend(range(n, min(n + stay, 300)))
+        n += stay + int(rng.integers(1, 11))
+    plans = plan_all(seen_only(path, 300, visible))
+    for n in range(visible[-1] + 1):
+        x, y, side, _ = path(n)     # the mask is 1.3 times the region; most of the face has to be inside
+        assert any(abs((r.box[0] + r.box[2]) / 2 - x) + 0.4 * side <= 1.3 * (r.box[2] - r.box[0]) / 2
+                   and abs((r.box[1] + r.box[3]) / 2 - y) + 0.4 * side <= 1.3 * (r.box[3] - r.box[1]) / 2
+                   for r in plans[n]), n
+
+
 @pytest.mark.parametrize("look_ahead_s", [0.0, 0.1, 0.5, 2.0])
 def test_any_look_ahead_masks_what_is_detected(look_ahead_s: float) -> None:
     planner = make_planner(look_ahead_s=look_ahead_s)
