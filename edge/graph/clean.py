@@ -8,6 +8,7 @@ import onnx
 from edge.errors import UnavailableError
 from edge.graph.index import GraphIndex, add_constant, attributes, copy, sweep
 from edge.graph.names import INPUT
+from edge.telemetry import refuse_telemetry
 
 OPSET = 13          # what Q/DQ per channel needs, and every TensorRT from 8.6 on reads
 _NOMINAL_PX = (448, 576)        # height and width to fold shapes with; any multiples of 64 that differ
@@ -21,6 +22,7 @@ def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
     Initialisers leave the inputs (ONNX Runtime treats them as variable otherwise, and folds nothing that uses them).
     Raises UnavailableError if there is not exactly one input. See `free_size` for other sizes.
     """
+    refuse_telemetry()      # onnxslim folds constants with ONNX Runtime
     import onnxslim
 
     model = copy(model)

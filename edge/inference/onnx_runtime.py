@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import cast
+
 from edge.errors import DetectorError, UnavailableError
+from edge.telemetry import refuse_telemetry
 from edge.types import Float32, UInt8
+
+
+def load_onnxruntime() -> ModuleType:
+    """The library, without its telemetry. Raises UnavailableError when it is not installed."""
+    refuse_telemetry()
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UnavailableError(f"ONNX Runtime cannot be loaded ({error})", "pip install onnxruntime") from error
+    return cast(ModuleType, onnxruntime)
 
 
 class OnnxRuntime:
@@ -14,10 +28,7 @@ class OnnxRuntime:
     """
 
     def __init__(self, graph: bytes, title: str) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise UnavailableError(f"ONNX Runtime cannot be loaded ({error})", "pip install onnxruntime") from error
+        onnxruntime = load_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1

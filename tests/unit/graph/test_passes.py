@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -18,6 +17,7 @@ from edge.graph.fold import fold_linear_pairs, unfold_transposed
 from edge.graph.heads import expose_heads
 from edge.graph.preprocess import fuse_input
 from edge.graph.strips import split_into_strips
+from edge.inference.onnx_runtime import load_onnxruntime
 
 Array = npt.NDArray[Any]
 RANDOM = np.random.default_rng(5)
@@ -39,6 +39,7 @@ def model(
 
 def run(graph: onnx.ModelProto, value: Array) -> list[Array]:
     onnx.checker.check_model(graph, full_check=True)
+    onnxruntime = load_onnxruntime()
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL      # ours are under test
     session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
