@@ -27,6 +27,15 @@ def part_path(final: Path) -> Path:
     return final.with_name(final.name + PART)
 
 
+def make_parent(final: Path) -> None:
+    """Make the directory that `final` goes into, and those above it. Raises StorageError."""
+    with _explained(final):
+        try:
+            final.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise StorageError(f"{final.parent}: is not a directory", "give another name") from None
+
+
 def create_part(final: Path, overwrite: bool = False) -> int:
     """Create the `.part` of `final`, take its lock, and give the open file descriptor (read and write).
 

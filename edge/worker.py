@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from edge.errors import EdgeError
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started, Stop, Summary
 from edge.settings import DetectSettings
+from edge.storage import make_parent
 
 if TYPE_CHECKING:
     from edge.detect.detector import Detector
@@ -52,6 +53,7 @@ class Worker:
             return Failed(f"{job.source}: out of memory; use a smaller picture or a shorter --look-ahead", 1)
 
     def _run(self, job: Job) -> Finished:
+        make_parent(job.output)
         if job.kind == "picture":
             from edge.picture_job import anonymize_picture
 
