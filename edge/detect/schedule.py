@@ -17,7 +17,7 @@ class ScanSchedule:
     """The smallest scale sees every frame; larger ones take turns.
 
     Each larger scale looks at least once in `interval_s` of video, at evenly spread moments, so that work per frame
-    varies little. All scales look at the first frame, after a cut, when time goes backwards, and at every frame when
+    varies little. All scales look at the first frame, after a cut, when time does not advance, and at every frame when
     frames are `interval_s` or more apart.
 
     scales: ascending, at least one. interval_s: 0 means every scale on every frame.
@@ -36,7 +36,7 @@ class ScanSchedule:
         last, self._last_s = self._last_s, pts_s
         larger = self._scales[1:]
         step_s = 0.0 if last is None else pts_s - last
-        if last is None or cut or step_s < 0 or step_s >= self._interval_s:
+        if cut or step_s <= 0 or step_s >= self._interval_s:
             # The next turns are spread over the interval: the first of n comes after 1/n of it, the last after all.
             for place, scale in enumerate(larger):
                 self._due_s[scale] = pts_s + self._interval_s * (place + 1) / len(larger)
