@@ -49,10 +49,17 @@ def choose_encoder(codec: Codec) -> str:
     raise UnavailableError(f"no encoder for {codec}", f"install {_PACKAGES[codec]}")
 
 
+def declared_rate(name: str, frame_rate: Fraction | None) -> Fraction | None:
+    """The rate to put into an encoder's caps: only x264enc takes "variable"; the true times are the buffers' anyway."""
+    return frame_rate if name == "x264enc" else frame_rate or Fraction(30)
+
+
 def encode_chain(name: str, quality: float, frame_rate: Fraction | None, pixels: int) -> EncodeChain:
     """The encoder `name` with what has to stand before and after it. quality: 0 to 51, as of x264's crf."""
     encoder = _configured(name, quality, frame_rate, pixels)
-    before = [make("nvvidconv"), _nvmm()] if _is_jetson(name) else []
+    before = [] if name == "x264enc" else [make("videoconvert")]         # the others of the software ones want I420
+    if _is_jetson(name):
+        before = [make("nvvidconv"), _nvmm()]
     # x264enc gives what the muxer takes; a parser would replace durations by the nominal frame rate's.
     after = [] if name == "x264enc" else [make("h265parse" if "265" in name else "h264parse")]
     return EncodeChain((*before, encoder, *after), encoder)
@@ -70,7 +77,6 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None, pixels: 
                      key_int_max=limit_frames, threads=threads, sliced_threads=pixels >= _LARGE_PIXELS, qos=False,
                      vbv_buf_capacity=0)                                 # else `bitrate`, 2 Mbit/s, limits quality
         encoder.set_property("speed-preset", 3)                          # veryfast
-        encoder.set_property("option-string", "scenecut=0" if frame_rate is None else "")
     elif name == "x265enc":
         encoder.set_property("speed-preset", 2)                          # superfast, about x264's veryfast in time
         encoder.set_property("log-level", -1)

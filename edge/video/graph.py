@@ -11,6 +11,7 @@ from typing import Any
 from edge.errors import EdgeError, InputError, UnavailableError
 from edge.settings import SourceSettings
 from edge.video.audio import AudioStream
+from edge.video.completeness import is_cut_off
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
@@ -45,6 +46,7 @@ class ReadGraph:
         self.encoded_times: deque[tuple[int, int]] | None = None     # where the decoder loses them
         self.tags: Any = None                      # see `descriptive_tags`
         self.colorimetry = ""                      # as the container has it; the coded stream's own takes precedence
+        self.only_stream = False                   # the container's duration is that of the pictures
         self.cut_off = False                       # the file ends before its content does
         self._lossy = opened.live
         self._gif: Gif | None = None
@@ -103,6 +105,7 @@ class ReadGraph:
             wanted = load().Gst.Caps.from_string("image/jpeg,width=(int)[1,1920];video/x-raw,width=(int)[1,1920]")
             elements = [source, make("capsfilter", caps=wanted), self._make_parser()]
         else:
+            self.cut_off = is_cut_off(Path(self._input.location))
             elements = [make("filesrc", location=self._input.location), self._make_parser()]
         for element in elements:
             self.pipeline.add(element)
@@ -183,6 +186,7 @@ class ReadGraph:
     def _choose(self, pads: list[Any]) -> None:
         """Link one video stream to the decoder. What stays unlinked is refused downstream; demuxers skip it then."""
         streams = [(pad, pad.get_current_caps() or pad.query_caps(None)) for pad in pads]
+        self.only_stream = len(streams) == 1
         kinds = [kind_of(caps) for _, caps in streams]
         if "audio" in kinds and self.audio is None:
             self.has_audio = True

@@ -19,7 +19,7 @@ from edge.errors import EdgeError, StorageError
 from edge.settings import RecordSettings
 from edge.storage import create_part, part_path, publish
 from edge.video.audio import AudioPlan, AudioTrack
-from edge.video.encoders import KEY_FRAME_INTERVAL_S, encode_chain
+from edge.video.encoders import KEY_FRAME_INTERVAL_S, declared_rate, encode_chain
 from edge.video.format import PictureFormat, encoder_caps
 from edge.video.gst import link, load, make, poll_error, set_if_known, writing_error
 
@@ -70,9 +70,10 @@ class Segment:
         self._bus = self._pipeline.get_bus()
         frame_bytes = spec.format.stored_width_px * spec.format.stored_height_px * 3 // 2
         self._max_bytes = _QUEUED_FRAMES * frame_bytes
-        self._source = make("appsrc", caps=encoder_caps(spec.format, spec.frame_rate), format=gst.Format.TIME,
+        rate = declared_rate(spec.encoder, spec.frame_rate)
+        self._source = make("appsrc", caps=encoder_caps(spec.format, rate), format=gst.Format.TIME,
                             is_live=False, block=False, max_bytes=0, emit_signals=False)
-        chain = encode_chain(spec.encoder, spec.settings.quality, spec.frame_rate, frame_bytes * 2 // 3)
+        chain = encode_chain(spec.encoder, spec.settings.quality, rate, frame_bytes * 2 // 3)
         self._encoder = chain.encoder
         self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
                          trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)

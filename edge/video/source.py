@@ -12,6 +12,7 @@ from edge.errors import EdgeError, InputError, RetryLater
 from edge.settings import SourceSettings
 from edge.types import Frame
 from edge.video.audio import AudioStream
+from edge.video.completeness import falls_short
 from edge.video.damage import REORDER_FRAMES
 from edge.video.format import PictureFormat, format_of, frame_rate_of
 from edge.video.graph import ReadGraph
@@ -69,6 +70,7 @@ class Source:
         self._must_copy = False
         self._epoch, self._index = 0, 0
         self._timeline = Timeline()
+        self._buffers_end_ns = 0
         self._error: EdgeError | None = None
         self._graph, first = self._open()
         self._held: deque[Any] = deque((first,))
@@ -183,7 +185,8 @@ class Source:
             if self.input.live:
                 raise self._error
             self.ended_early = self._error.message
-        elif self._graph.cut_off:
+        elif self._graph.cut_off or (self._graph.only_stream
+                                     and falls_short(self._buffers_end_ns / 1e9, self.info.duration_s)):
             self.ended_early = f"{self.input.name}: the file is cut off"
         else:
             self.complete = True
@@ -215,6 +218,7 @@ class Source:
         assert self._format is not None
         moment, buffer_pts_ns = self._moment(buffer, segment)
         corrupted = bool(int(buffer.get_flags()) & self._flags.CORRUPTED)
+        self._buffers_end_ns = buffer_pts_ns + moment.duration_ns
         damaged = self._graph.damage.judge(buffer_pts_ns, corrupted)
         picture, storage = wrap_buffer(buffer, self._format, self._frame_rate, self._must_copy)
         frame = Frame(self.input.name, self._epoch, self._index, picture, moment.pts_ns, moment.duration_ns, damaged,

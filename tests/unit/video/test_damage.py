@@ -9,7 +9,9 @@ from edge.video.damage import MAX_KEY_FRAMES, DamageTracker
 KEY, DELTA, GAP, BAD = "key", "delta", "gap", "bad"
 
 
-def judged(coded: list[tuple[int, str]], shown: list[int], slack: int = 0, corrupted: tuple[int, ...] = ()) -> list[int]:
+def judged(
+    coded: list[tuple[int, str]], shown: list[int], slack: int = 0, corrupted: tuple[int, ...] = ()
+) -> list[int]:
     tracker = DamageTracker()
     tracker.slack_ns = slack
     for pts, kind in coded:

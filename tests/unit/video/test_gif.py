@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.video.clips import read_all
 from edge.errors import InputError
 from edge.video.gif import is_gif, split_gif
+from tests.unit.video.clips import read_all
 
 HEADER = b"GIF89a" + struct.pack("<HHBBB", 2, 2, 0x80, 0, 0) + bytes(6)          # two colours
 PIXELS = b"\x02\x03\x44\x02\x05\x00"                                              # LZW: 2 x 2 pixels of colour 0 and 1
@@ -36,7 +36,8 @@ def test_pictures_and_their_times(tmp_path: Path, body: bytes, durations_ms: lis
     path.write_bytes(HEADER + body)
     gif = split_gif(path)
     assert [packet.duration_ns // 1_000_000 for packet in gif.packets] == durations_ms
-    assert [packet.pts_ns // 1_000_000 for packet in gif.packets] == [sum(durations_ms[:i]) for i in range(len(gif.packets))]
+    starts_ms = [sum(durations_ms[:i]) for i in range(len(durations_ms))]
+    assert [packet.pts_ns // 1_000_000 for packet in gif.packets] == starts_ms
     assert gif.complete is complete
     assert (gif.width_px, gif.height_px) == (2, 2)
     assert gif.packets[0].data.startswith(b"GIF89a")
