@@ -126,10 +126,12 @@ def _ellipse_part(width: int, height: int, left: int, top: int, part_width: int,
     rows = np.arange(top, top + part_height, dtype=np.float64)
     nearest = np.maximum(np.abs(rows + 0.5 - radius_y) - 0.5, 0.0) / radius_y
     half = radius_x * np.sqrt(np.maximum(1.0 - nearest * nearest, 0.0))
-    first = np.floor(radius_x - half).astype(np.int32)[:, None]
-    end = np.ceil(radius_x + half).astype(np.int32)[:, None]
-    columns = np.arange(left, left + part_width, dtype=np.int32)
-    return pad_to_even(((columns >= first) & (columns < end)).view(np.uint8))
+    first = np.floor(radius_x - half).clip(left, left + part_width).astype(int) - left
+    end = np.ceil(radius_x + half).clip(left, left + part_width).astype(int) - left
+    stencil = np.zeros((part_height + part_height % 2, part_width + part_width % 2), np.uint8)
+    for line, start, stop in zip(stencil, first.tolist(), end.tolist(), strict=False):  # no row for the padding
+        line[start:stop] = 1
+    return stencil
 
 
 def pad_to_even(stencil: UInt8) -> UInt8:
