@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -11,41 +10,14 @@ import numpy.typing as npt
 
 from edge.settings import TrackSettings
 from edge.track.association import Float64, match, overlaps, to_centres
+from edge.track.pending import Candidates, PendingFrame
 from edge.track.placement import Limits, Moment, Placement, place
-from edge.track.track import Observation, Track
+from edge.track.track import Track
 from edge.track.tuning import Tuning
-from edge.types import Detections, Float32, Region
+from edge.types import Detections, Region
 
 WHOLE_MARGIN = 1.0
 """A frame hidden as one region: how far it reaches over each border, in picture sizes, so that an ellipse covers it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Candidates:
-    """Usable detections of one frame: centre boxes float64 (N, 4), scores float64 (N,), landmarks (N, 5, 2) or None."""
-
-    boxes: Float64
-    scores: Float64
-    landmarks: Float32 | None
-
-    def take(self, rows: npt.NDArray[np.intp]) -> _Candidates:
-        points = None if self.landmarks is None else self.landmarks[rows]
-        return _Candidates(self.boxes[rows], self.scores[rows], points)
-
-    def observation(self, row: int, index: int, time_s: float) -> Observation:
-        x, y, w, h = self.boxes[row].tolist()
-        points = None if self.landmarks is None else self.landmarks[row]
-        return Observation(index, time_s, (x, y, w, h), float(self.scores[row]), points)
-
-
-@dataclass(slots=True, eq=False)
-class _Pending:
-    """A frame that was observed and not yet planned. leftover: weak detections that no track has used."""
-
-    index: int
-    time_s: float
-    failed: bool
-    leftover: _Candidates | None
 
 
 class MaskPlanner:
@@ -73,7 +45,7 @@ class MaskPlanner:
     def reset(self) -> None:
         """Forget all frames and tracks, as at the start of an epoch. Track numbers and `tracks_seen` go on."""
         self._tracks: list[Track] = []
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[PendingFrame] = deque()
         self._barrier = 0
         self._newest_index = -1
         self._newest_s = float("-inf")
@@ -103,17 +75,17 @@ class MaskPlanner:
         boxes = np.asarray(detections.boxes, np.float64)
         sane = bool(np.isfinite(boxes).all() and np.isfinite(detections.scores).all()
                     and (boxes[:, 2:] > boxes[:, :2]).all())
-        frame = _Pending(index, time_s, failed=not sane, leftover=None)
+        frame = PendingFrame(index, time_s, failed=not sane, leftover=None)
         self._pending.append(frame)
         if sane and len(detections):
             rows = np.flatnonzero(detections.scores >= self._keep_threshold)
             if len(rows):
-                whole = _Candidates(to_centres(boxes), np.asarray(detections.scores, np.float64), detections.landmarks)
+                whole = Candidates(to_centres(boxes), np.asarray(detections.scores, np.float64), detections.landmarks)
                 self._associate(frame, whole.take(rows))
 
     def observe_failure(self, index: int, pts_s: float, cut: bool = False) -> None:
         """The detector failed on the next frame. It is planned as wholly masked; tracks bridge it."""
-        self._pending.append(_Pending(index, self._clock(index, pts_s), failed=True, leftover=None))
+        self._pending.append(PendingFrame(index, self._clock(index, pts_s), failed=True, leftover=None))
         if cut:
             self._end_shot(index)
 
@@ -177,7 +149,7 @@ class MaskPlanner:
         return (self._newest_s - track.last.time_s <= self._memory_s
                 or self._newest_index - track.last.frame <= self._tuning.hold_frames)
 
-    def _associate(self, frame: _Pending, found: _Candidates) -> None:
+    def _associate(self, frame: PendingFrame, found: Candidates) -> None:
         """Continue tracks, start new ones from strong detections, and keep weak leftovers for tracing back."""
         tuning = self._tuning
         strong = found.scores >= self._threshold
@@ -199,7 +171,7 @@ class MaskPlanner:
         rest = [column for column in range(len(found.scores)) if column not in taken]
         frame.leftover = found.take(np.array(rest, np.intp)) if rest else None
 
-    def _is_recent(self, track: Track, frame: _Pending) -> bool:
+    def _is_recent(self, track: Track, frame: PendingFrame) -> bool:
         """Whether a track was seen so recently that a weak detection is enough to continue it."""
         limit_s = max(track.deserves_s(self._limits.hold_s, self._tuning), self._tuning.weak_gap_s)
         return (frame.time_s - track.last.time_s <= limit_s
@@ -208,10 +180,13 @@ class MaskPlanner:
     def _support(self, score: float) -> float:
         """What one detection says for a track being a face, 0 to 1 (certain)."""
         tuning = self._tuning
-        share = (score - self._threshold) / (tuning.certain_score_share * (1.0 - self._threshold))
-        return 1.0 if share >= 1.0 else max(share, tuning.weak_support) / tuning.certain_count
+        certain = self._threshold + tuning.certain_score_share * (1.0 - self._threshold)
+        if score >= certain:
+            return 1.0
+        share = (score - self._threshold) / (certain - self._threshold) if score > self._threshold else 0.0
+        return max(share, tuning.weak_support) / tuning.certain_count
 
-    def _gates(self, going: list[Track], strong: npt.NDArray[np.bool_], frame: _Pending) -> tuple[Float64, Float64]:
+    def _gates(self, going: list[Track], strong: npt.NDArray[np.bool_], frame: PendingFrame) -> tuple[Float64, Float64]:
         """Largest distance in sizes, and smallest overlap, at which a detection continues a track: (N, M) each.
 
         Weak detections have smaller gates. They continue only tracks that were seen not long ago, and strong ones only
@@ -233,7 +208,7 @@ class MaskPlanner:
                   else tuning.gate_growth_sizes_per_s)
         return min(tuning.gate_sizes + growth * (time_s - track.last.time_s), tuning.gate_limit_sizes)
 
-    def _start_or_widen(self, frame: _Pending, found: _Candidates, column: int,
+    def _start_or_widen(self, frame: PendingFrame, found: Candidates, column: int,
                         used: list[tuple[int, Track]]) -> Track:
         seen = found.observation(column, frame.index, frame.time_s)
         if used:
@@ -263,6 +238,7 @@ class MaskPlanner:
                 tuning.gate_sizes + tuning.gate_growth_sizes_per_s * gap_s, tuning.gate_limit_sizes)
             for _, column in match(np.array([first.box]), weak.boxes, np.array([[gate]]),
                                    np.array([[tuning.overlap_gate_iou]]), tuning.size_ratio_limit):
-                track.extend_back(weak.observation(column, frame.index, frame.time_s), tuning.weak_support)
+                seen = weak.observation(column, frame.index, frame.time_s)
+                track.extend_back(seen, self._support(seen.score))
                 rest = np.flatnonzero(np.arange(len(weak.scores)) != column)
                 frame.leftover = weak.take(rest) if len(rest) else None

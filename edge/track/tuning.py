@@ -69,7 +69,7 @@ class Tuning:
     certain_count: float = 5.0
     """Detections below that support a track by their share of it, and in full when they add up to this."""
     weak_support: float = 0.1
-    """What a detection below the threshold adds."""
+    """Share of a detection below or at the threshold."""
     border_hold_s: float = 0.1
     """Hold of a track whose predicted box has left the picture."""
     border_visible_share: float = 0.15

@@ -224,6 +224,13 @@ def test_landmarks_follow_the_face_and_expire() -> None:
     assert points[50] is None and origins(plans)[50] == "h"
 
 
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_extreme_thresholds_work(threshold: float) -> None:
+    planner = make_planner(threshold)
+    frames = [[(600.0, 400.0, 80.0, 1.0)], [(600.0, 400.0, 80.0, 0.7)], [(600.0, 400.0, 80.0, 0.0)]] * 5
+    assert all(covered(regions, (600, 400, 80, 1)) for regions in plan_all(frames, planner=planner))
+
+
 def test_plan_refuses_what_was_not_observed() -> None:
     planner = make_planner()
     with pytest.raises(ValueError, match="frame 0 was not observed"):
