@@ -31,7 +31,7 @@ def anonymize_picture(job: Job, detector: Detector, reporter: Reporter) -> Finis
     regions: tuple[Region, ...] = ()
     summary = Summary(frames=1)
     try:
-        scales = job.settings.detect.scales or detector.scales_for(picture.width_px, picture.height_px)
+        scales = detector.scales_for(picture.width_px, picture.height_px, still=True)
         regions = _regions(detector.detect(picture, scales, detector.score_threshold))
         safe = anonymizer.apply(frame, regions)
     except DetectorError as error:

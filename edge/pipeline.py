@@ -149,7 +149,7 @@ class Pipeline:
         picture, track = frame.picture, self._settings.track
         self._epoch = frame.epoch
         self._min_score = self._detector.score_threshold * track.keep_ratio
-        scales = self._settings.detect.scales or self._detector.scales_for(picture.width_px, picture.height_px)
+        scales = self._detector.scales_for(picture.width_px, picture.height_px)
         self._schedule = ScanSchedule(scales, self._settings.detect.scan_interval_s)
         self._cuts = CutDetector()
         self._planner = MaskPlanner(track, self._detector.score_threshold, picture.width_px, picture.height_px)

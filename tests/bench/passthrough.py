@@ -1,4 +1,4 @@
-"""Decode and encode through the product's own pipeline, with a detector that looks at nothing: the speed to compare with.
+"""Decode and encode through the product's own pipeline, with a detector that looks at nothing: what to compare with.
 
     python -m tests.bench.passthrough INPUT OUTPUT
 

