@@ -95,7 +95,9 @@ def test_options_named_in_the_pages_exist() -> None:
         command = [str(Path(sys.executable).parent / program), "--help"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         known |= set(re.findall(r"--[a-z][a-z-]+", done.stdout))
-    known |= {"--system-site-packages", "--slow"}
+    for source in [ROOT / "tests" / "conftest.py", *(ROOT / "tests" / "bench").glob("*.py")]:
+        known |= set(re.findall(r"\"(--[a-z][a-z-]+)\"", source.read_text()))
+    known |= {"--system-site-packages"}
     unknown = {
         f"{name_of(page)}: {option}"
         for page in PAGES
