@@ -76,7 +76,7 @@ class MaskSettings:
     method: Method = "pixelate"
     shape: Shape = "ellipse"
     mask_scale: float = 1.3
-    blocks: int = 6
+    blocks: int = 4
     color: tuple[int, int, int] = (0, 0, 0)
     image: Path | None = None
     zones: tuple[Zone, ...] = ()

