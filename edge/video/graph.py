@@ -52,6 +52,7 @@ class ReadGraph:
         self._gif: Gif | None = None
         self._lock = threading.Lock()
         self._pads: list[Any] = []
+        self._holds: list[tuple[Any, int]] = []
         self._parsers: list[Any] = []
         self._callbacks = Callbacks()
         self._unwatch = on_libav_error(self.damage.on_decoder_complaint)
@@ -74,6 +75,9 @@ class ReadGraph:
         stopper.start()
         stopper.join(_CLOSE_TIMEOUT_S)
         self._callbacks.remove()
+        holds, self._holds = self._holds, []       # without the lock: a thread that hangs may have it
+        for pad, number in holds:                  # of streams from which nothing came
+            pad.remove_probe(number)
 
     def is_idle(self) -> bool:
         """Whether no streaming thread runs: nothing will come any more.
@@ -169,10 +173,13 @@ class ReadGraph:
         gst = load().Gst
         with self._lock:
             self._pads.append(pad)
-        pad.add_probe(gst.PadProbeType.BLOCK | gst.PadProbeType.BUFFER, self._on_first_buffer)
-
-    def _on_first_buffer(self, *_: Any) -> Any:
+        number = pad.add_probe(gst.PadProbeType.BLOCK | gst.PadProbeType.BUFFER, self._on_first_buffer)
         with self._lock:
+            self._holds.append((pad, number))
+
+    def _on_first_buffer(self, flowing: Any, _: Any) -> Any:
+        with self._lock:
+            self._holds = [(pad, number) for pad, number in self._holds if pad != flowing]
             pads, self._pads = self._pads, []
             if pads:
                 try:

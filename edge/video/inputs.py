@@ -54,7 +54,7 @@ def parse_spec(spec: str) -> Input:
         raise InputError(f"{spec}: empty file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{spec}: permission denied", "check who may read it")
-    return Input("file", path.name, str(path))
+    return Input("file", spec, str(path))
 
 
 def _parse_rtsp(spec: str) -> Input:

@@ -198,7 +198,7 @@ def test_audio_is_kept_in_step(tmp_path: Path, audio: str, mux: str, codec: str,
         with av.open(str(path)) as container:
             stream, start_s = container.streams.audio[0], (container.start_time or 0) / av.time_base
             assert name is None or stream.codec_context.name.startswith(name)
-            sounds = [(float(frame.pts * frame.time_base) - start_s, np.abs(frame.to_ndarray().astype(float)).max(axis=0))
+            sounds = [(float(frame.pts * frame.time_base) - start_s, np.abs(1.0 * frame.to_ndarray()).max(axis=0))
                       for frame in container.decode(stream)]  # fmt: skip
         loud = [at_s + level.argmax() / 48000 for at_s, level in sounds if level.max() > 0.3]
         ticks = [moment for moment in loud if not any(0 < moment - other < 0.2 for other in loud)]

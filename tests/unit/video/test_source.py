@@ -29,7 +29,7 @@ def test_what_is_known_about_a_file(clip: Path) -> None:
     source = open_source(str(clip), SourceSettings())
     source.close()
     info = source.info
-    assert (info.name, info.live, info.width_px, info.height_px) == ("ball.mp4", False, 160, 120)
+    assert (info.name, info.live, info.width_px, info.height_px) == (str(clip), False, 160, 120)
     assert (info.frame_rate, info.duration_s, info.frames, info.codec) == (Fraction(30), pytest.approx(1), 30, "h264")
     assert (info.rotation_deg, info.has_audio) == (0, False)
 
