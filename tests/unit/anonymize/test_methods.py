@@ -43,7 +43,7 @@ def test_a_block_is_the_mean_of_its_samples_in_few_levels(box: tuple[float, ...]
     mask = face_mask((box[0], box[1], box[2], box[3]), picture, 1.0, "box")
     assert mask is not None
     columns, rows = grid(mask, 6, 2 if layout == "nv12" else 1)
-    anonymise(picture, MaskSettings(shape="box", mask_scale=1.0), (box[0], box[1], box[2], box[3]))
+    anonymise(picture, MaskSettings(blocks=6, shape="box", mask_scale=1.0), (box[0], box[1], box[2], box[3]))
     left, top = mask.visible[:2]
     for plane, old in zip(picture.planes, before, strict=True):
         for y1, y2 in pairwise(rows):
