@@ -11,13 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from edge.video.recorder import Recorder
-
 from edge.anonymize.gate import Anonymizer
 from edge.messages import Started, Summary
 from edge.pipeline import Pipeline
 from edge.settings import RunSettings
 from edge.types import Detections, Picture
+from edge.video.recorder import Recorder
 from edge.video.source import open_source
 
 
