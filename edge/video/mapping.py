@@ -1,6 +1,6 @@
 """Picture memory of GStreamer as numpy arrays, without a copy.
 
-PyGObject's own MapInfo copies (pygobject issue 69), so buffers are mapped through the C functions; PyGObject gives the
+PyGObject's own MapInfo copies (pygobject issue 69), so memory is mapped through the C functions; PyGObject gives the
 address of a boxed object as its hash. Layouts come from GstVideoMeta where a buffer has one, else from the
 documented default of NV12 in gstreamer's video-info.c; never from width * height * 1.5.
 """
@@ -32,11 +32,16 @@ class _VideoMeta(ct.Structure):                      # gstvideometa.h, unchanged
                 ("n_planes", ct.c_uint), ("offset", ct.c_size_t * 4), ("stride", ct.c_int * 4))
 
 
+class _MiniObject(ct.Structure):                     # the start of GstMiniObject, unchanged since 1.0
+    _fields_ = (("type", ct.c_size_t), ("reference_count", ct.c_int))
+
+
 @dataclass(frozen=True)
 class _Library:
     map: Any
     unmap: Any
-    is_writable: Any
+    n_memory: Any
+    peek_memory: Any
     video_meta: Any
 
 
@@ -44,11 +49,12 @@ class _Library:
 def _library() -> _Library:
     load()
     base, video = ct.CDLL("libgstreamer-1.0.so.0"), ct.CDLL("libgstvideo-1.0.so.0")
-    found = _Library(base.gst_buffer_map, base.gst_buffer_unmap, base.gst_mini_object_is_writable,
+    found = _Library(base.gst_memory_map, base.gst_memory_unmap, base.gst_buffer_n_memory, base.gst_buffer_peek_memory,
                      video.gst_buffer_get_video_meta)
     found.map.argtypes, found.map.restype = (ct.c_void_p, ct.POINTER(_MapInfo), ct.c_int), ct.c_int
     found.unmap.argtypes, found.unmap.restype = (ct.c_void_p, ct.POINTER(_MapInfo)), None
-    found.is_writable.argtypes, found.is_writable.restype = (ct.c_void_p,), ct.c_int
+    found.n_memory.argtypes, found.n_memory.restype = (ct.c_void_p,), ct.c_uint
+    found.peek_memory.argtypes, found.peek_memory.restype = (ct.c_void_p, ct.c_uint), ct.c_void_p
     found.video_meta.argtypes, found.video_meta.restype = (ct.c_void_p,), ct.POINTER(_VideoMeta)
     return found
 
@@ -71,9 +77,19 @@ class Nv12Layout:
         return self.offsets[1] + self.strides[1] * ((height_px + 1) // 2)
 
 
-def is_writable(buffer: Any) -> bool:
-    """Whether nobody else holds this buffer; a decoder that still refers to it does."""
-    return bool(_library().is_writable(hash(buffer)))
+def owners(buffer: Any) -> int:
+    """How many references to this buffer there are: 1 for that of `buffer` itself, and one for each other holder.
+
+    A decoder that still refers to a picture holds it. appsink also keeps the buffer that it gave out last, in a sample
+    that it recycles (gstappsink.c, since 1.16), which stops nobody from writing; gst_buffer_map cannot know that.
+    """
+    count: int = _MiniObject.from_address(hash(buffer)).reference_count
+    return count
+
+
+def is_in_one_piece(buffer: Any) -> bool:
+    """Whether the buffer's memory is a single block."""
+    return bool(_library().n_memory(hash(buffer)) == 1)
 
 
 def layout_of(buffer: Any, width_px: int, height_px: int) -> Nv12Layout:
@@ -93,19 +109,23 @@ def declare_size(buffer: Any, width_px: int, height_px: int) -> None:
 
 
 class MappedBuffer:
-    """A GstBuffer that is mapped for reading and writing until `unmap`.
+    """A GstBuffer whose memory, in one piece, is mapped for reading and (with `write`) writing until `unmap`.
+
+    The memory is mapped rather than the buffer, see `owners`. Raises EdgeError where that is not possible, as when two
+    buffers share the memory and it is to be written.
 
     data: uint8 (bytes,), the buffer's memory itself. Arrays made from it keep the buffer alive, so that a view held
     too long sees stale pixels but never freed memory.
     """
 
-    __slots__ = ("_info", "buffer", "data")
+    __slots__ = ("_info", "_memory", "buffer", "data")
 
     def __init__(self, buffer: Any, write: bool = True) -> None:
         self.buffer = buffer
         self._info: _MapInfo | None = _MapInfo()
         flags = MAP_READ | MAP_WRITE if write else MAP_READ
-        if not _library().map(hash(buffer), ct.byref(self._info), flags):
+        self._memory = _library().peek_memory(hash(buffer), 0) if is_in_one_piece(buffer) else None
+        if not self._memory or not _library().map(self._memory, ct.byref(self._info), flags):
             self._info = None
             raise EdgeError("a picture's memory cannot be mapped")
         memory = (ct.c_uint8 * self._info.size).from_address(self._info.data)
@@ -116,7 +136,7 @@ class MappedBuffer:
         """Give the mapping back; calling it again does nothing."""
         if self._info is not None:
             info, self._info = self._info, None
-            _library().unmap(hash(self.buffer), ct.byref(info))
+            _library().unmap(self._memory, ct.byref(info))
 
     def __del__(self) -> None:
         self.unmap()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from typing import Any
 
 from edge.types import Picture, Plane, UInt8
 from edge.video.format import PictureFormat
 from edge.video.gst import load
-from edge.video.mapping import MappedBuffer, Nv12Layout, declare_size, is_writable, layout_of, plane
+from edge.video.mapping import MappedBuffer, Nv12Layout, declare_size, is_in_one_piece, layout_of, owners, plane
+
+_LOOKS, _LOOK_INTERVAL_S = 5, 50e-6
 
 
 class FrameStorage:
@@ -37,16 +40,18 @@ class FrameStorage:
 
 
 def wrap_buffer(buffer: Any, format_: PictureFormat, frame_rate: Fraction | None,
-                must_copy: bool) -> tuple[Picture, FrameStorage]:
-    """Map an NV12 buffer that the caller owns alone.
+                must_copy: bool, known_owners: int = 1) -> tuple[Picture, FrameStorage]:
+    """Map an NV12 buffer that nobody but the caller reads or writes.
 
     The picture has the stored (even) size: an odd one repeats its last column and row, in the padding that NV12 rows
-    have anyway. The buffer is copied where somebody else refers to it, where `must_copy` (its pool is small, and a
-    delay line would starve the decoder), or where there is no room for the padding.
+    have anyway. The buffer is copied where it has more than `known_owners` references (a decoder may refer to it),
+    where `must_copy` (its pool is small, and a delay line would starve the decoder), or where there is no room for the
+    padding.
     """
     width, height = format_.stored_width_px, format_.stored_height_px
     layout = layout_of(buffer, format_.width_px, format_.height_px)
-    if must_copy or not is_writable(buffer) or not _has_room(layout, buffer.get_size(), width, height):
+    must_copy = must_copy or not is_in_one_piece(buffer) or not _is_left_alone(buffer, known_owners)
+    if must_copy or not _has_room(layout, buffer.get_size(), width, height):
         buffer = _copied(buffer, layout, format_)
         layout = Nv12Layout.default(width, height)
     mapped = MappedBuffer(buffer)
@@ -59,6 +64,15 @@ def wrap_buffer(buffer: Any, format_: PictureFormat, frame_rate: Fraction | None
     picture = Picture(width, height, "nv12", (Plane(luma), Plane(chroma, 2, 2)), format_.matrix, format_.full_range,
                       format_.pixel_aspect)
     return picture, FrameStorage(mapped, format_, frame_rate)
+
+
+def _is_left_alone(buffer: Any, known_owners: int) -> bool:
+    """Whether others let go of the buffer. The thread that brought it does so a moment after it has handed it over."""
+    for _ in range(_LOOKS):
+        if owners(buffer) <= known_owners:
+            return True
+        time.sleep(_LOOK_INTERVAL_S)
+    return False
 
 
 def pool_is_small(buffer: Any) -> bool:
@@ -81,7 +95,10 @@ def _copied(buffer: Any, layout: Nv12Layout, format_: PictureFormat) -> Any:
     target = Nv12Layout.default(format_.stored_width_px, format_.stored_height_px)
     fresh = load().Gst.Buffer.new_allocate(None, target.size(format_.stored_height_px), None)
     fresh.pts, fresh.duration = buffer.pts, buffer.duration
-    source, sink = MappedBuffer(buffer, write=False), MappedBuffer(fresh)
+    # Several blocks are joined in a buffer of their own, not in that one, which others may hold.
+    whole = buffer if is_in_one_piece(buffer) else load().Gst.Buffer.new_wrapped(
+        buffer.extract_dup(0, buffer.get_size()))
+    source, sink = MappedBuffer(whole, write=False), MappedBuffer(fresh)
     for index, (rows, columns) in enumerate(((height, width), ((height + 1) // 2, (width + 1) // 2 * 2))):
         _rows(sink.data, target, index, rows, columns)[:] = _rows(source.data, layout, index, rows, columns)
     source.unmap()

@@ -26,6 +26,7 @@ FILE_STALL_TIMEOUT_S = 60.0                # a decoder that gives nothing for th
 DRAIN_TIMEOUT_S = 2.0                      # after an error, for pictures that are still in the decoder
 _SLICE_S = 0.05                            # longest wait in C before bus messages are looked at
 _IDLE_LOOKS = 6
+_OWNERS_AFTER_APPSINK = 2                  # this program, and the sample that appsink recycles: see `owners`
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ class Source:
         sample = self._held.popleft() if self._held else self._pull(timeout_s)
         if sample is None:
             return None
-        frame = self._frame(sample)
+        caps, buffer, segment = sample.get_caps(), sample.get_buffer(), sample.get_segment()
+        del sample                                        # one owner fewer
+        frame = self._frame(caps, buffer, segment)
         limit_s = self._settings.duration_s
         if limit_s is not None and frame.pts_ns - (self._timeline.first_ns or 0) >= limit_s * 1e9:
             frame.release()
@@ -209,10 +212,7 @@ class Source:
             elif graph.chain is not None and message.src == graph.chain.decoder:
                 graph.damage.on_decoder_complaint()
 
-    def _frame(self, sample: Any) -> Frame:
-        caps, buffer = sample.get_caps(), sample.get_buffer()
-        segment = sample.get_segment()
-        del sample                                        # the buffer is ours alone only without it
+    def _frame(self, caps: Any, buffer: Any, segment: Any) -> Frame:
         if hash(caps) != self._caps_id:
             self._on_caps(caps, buffer)
         assert self._format is not None
@@ -220,7 +220,8 @@ class Source:
         corrupted = bool(int(buffer.get_flags()) & self._flags.CORRUPTED)
         self._buffers_end_ns = buffer_pts_ns + moment.duration_ns
         damaged = self._graph.damage.judge(buffer_pts_ns, corrupted)
-        picture, storage = wrap_buffer(buffer, self._format, self._frame_rate, self._must_copy)
+        picture, storage = wrap_buffer(buffer, self._format, self._frame_rate, self._must_copy,
+                                       _OWNERS_AFTER_APPSINK)
         frame = Frame(self.input.name, self._epoch, self._index, picture, moment.pts_ns, moment.duration_ns, damaged,
                       storage, storage.release)
         self._index += 1
