@@ -27,6 +27,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run tests marked slow")
 
 
+def pytest_configure() -> None:
+    """Give C++ exceptions of all libraries the same unwinder.
+
+    GStreamer loads libunwind, which has functions of the same names as libgcc's. When PyAV was loaded before it and
+    ONNX Runtime after it, an exception that ONNX Runtime means to catch ends the process. The product never loads PyAV.
+    """
+    ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--slow"):
         skip = pytest.mark.skip(reason="slow; run with --slow")
