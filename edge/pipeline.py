@@ -164,7 +164,7 @@ class Pipeline:
             detections = self._outcome(analysis.result)
         except DetectorError as error:
             self._failed[frame.index] = error.message
-            self._planner.observe_failure(frame.index, frame.pts_ns / 1e9)
+            self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
         else:
             self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
         while self._delayed and (

@@ -61,6 +61,8 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
         if summary.frames == 0:
             raise InputError(f"{job.source}: no picture could be decoded", "is it a video, and complete?")
         outputs = recorder.close()
+        for text in recorder.notes:
+            reporter.note(text)
         if sidecar:
             outputs = (*outputs, sidecar.close())
         return Finished(summary, outputs)
