@@ -36,7 +36,7 @@ def open_runtime(backend: Backend, path: Path, model: ModelDescription) -> Runti
         raise UnavailableError(
             "TensorRT engines are not supported by this version", "run with --backend onnxruntime, or leave it out"
         )
-    from edge.graph.prepare import prepared_graph
     from edge.inference.onnx_runtime import OnnxRuntime
+    from edge.inference.prepare import prepared_graph
 
     return OnnxRuntime(prepared_graph(path, model), model.title)

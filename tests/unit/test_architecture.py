@@ -19,7 +19,7 @@ MODULES = sorted((ROOT / "edge").rglob("*.py"))
 ONLY_IN = {
     "gi": ["edge/video/gst.py"],
     "onnxruntime": ["edge/inference/onnx_runtime.py"],
-    "onnx": ["edge/graph/", "edge/models/signature.py"],
+    "onnx": ["edge/graph/", "edge/inference/prepare.py", "edge/models/signature.py"],
     "onnxslim": ["edge/graph/"],
     "tensorrt": ["edge/inference/tensorrt.py"],
     "pycuda": ["edge/inference/tensorrt.py"],

@@ -12,8 +12,8 @@ import onnx
 import pytest
 
 from edge.graph.names import INPUT, map_name
-from edge.graph.prepare import build_graph
 from edge.inference.onnx_runtime import load_onnxruntime
+from edge.inference.prepare import build_graph
 from edge.models.description import Head, ModelDescription, descriptions
 from tests.unit.models.published import NAMES, model_file
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import edge.graph.prepare as preparing
+import edge.inference.prepare as preparing
 from edge.errors import UnavailableError
-from edge.graph.prepare import build_graph, cache_directory, prepared_graph
+from edge.inference.prepare import build_graph, cache_directory, prepared_graph
 from edge.models.description import ModelDescription, description
 from tests.unit.models.published import model_file
 
