@@ -75,6 +75,7 @@ def sigmoid(values: Float32) -> Float32:
 
 def joined(parts: list[Candidates], landmarks: bool) -> Candidates:
     """Candidates of several maps as one."""
+    points: Float32 | None
     if not parts:
         points = np.zeros((0, 5, 2), np.float32) if landmarks else None
         return Candidates(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), points)
