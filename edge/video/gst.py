@@ -5,6 +5,8 @@ The only module that imports ``gi``. Import it in the worker process, not in the
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import itertools
 import os
@@ -47,6 +49,10 @@ def load() -> Bindings:
     Raises UnavailableError without PyGObject, its type libraries or the libraries themselves.
     """
     quiet = "GST_DEBUG" not in os.environ
+    # GStreamer loads libunwind, which has functions of the same names as libgcc's. Where it comes first, a C++ exception
+    # that crosses both ends the process: on Ubuntu 22.04 libproxy throws one whenever rtspsrc connects.
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
     try:
         import gi
 
