@@ -49,7 +49,7 @@ def match(predicted: Float64, detected: Float64, gates_sizes: Float64, overlap_g
     size_squared = np.sqrt(area_p[:, None] * area_d[None, :])
     distance_squared = (offset_x * offset_x + offset_y * offset_y) / size_squared
     # Few pairs are near each other; the rest of the work is for those.
-    rows, columns = np.nonzero(distance_squared <= max(OVERLAP_REACH_SIZES, float(gates_sizes.max())) ** 2)
+    rows, columns = np.nonzero(distance_squared <= max(OVERLAP_REACH_SIZES, float(np.max(gates_sizes))) ** 2)
     distance = np.sqrt(distance_squared[rows, columns])
     iou = overlaps(predicted[rows], detected[columns])
     log_ratio = 0.5 * np.abs(np.log(area_p[rows] / area_d[columns]))

@@ -213,7 +213,7 @@ class MaskPlanner:
         seen = found.observation(column, frame.index, frame.time_s)
         if used:
             iou = overlaps(found.boxes[[other for other, _ in used]], found.boxes[column])
-            best = int(iou.argmax())
+            best = int(np.argmax(iou))
             if iou[best] >= self._tuning.duplicate_iou:
                 twin = used[best][1]
                 twin.widen(seen.box)
