@@ -57,12 +57,19 @@ def _children() -> list[str]:
 def _files() -> list[str]:
     """Targets of all file descriptors; sockets and pipes by their inode."""
     found = []
-    tracker = _resource_tracker_fd()
+    tracker, netlink = _resource_tracker_fd(), _netlink_sockets()
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):      # the descriptor of the listing itself
-            if entry.name != tracker:
-                found.append(str(entry.readlink()))
+            target = str(entry.readlink())
+            if entry.name != tracker and target not in netlink:
+                found.append(target)
     return found
+
+
+def _netlink_sockets() -> set[str]:
+    """GLib's network monitor opens one with the first connection, and keeps it for the life of the process."""
+    lines = Path("/proc/self/net/netlink").read_text().splitlines()[1:]
+    return {f"socket:[{line.split()[-1]}]" for line in lines}
 
 
 def _resource_tracker_fd() -> str:
