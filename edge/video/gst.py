@@ -49,8 +49,8 @@ def load() -> Bindings:
     Raises UnavailableError without PyGObject, its type libraries or the libraries themselves.
     """
     quiet = "GST_DEBUG" not in os.environ
-    # GStreamer loads libunwind, which has functions of the same names as libgcc's. Where it comes first, a C++ exception
-    # that crosses both ends the process: on Ubuntu 22.04 libproxy throws one whenever rtspsrc connects.
+    # GStreamer loads libunwind, which has functions of the same names as libgcc's. Where it comes first, a C++
+    # exception that crosses both ends the process: on Ubuntu 22.04 libproxy throws one when rtspsrc connects.
     with contextlib.suppress(OSError):
         ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
     try:
