@@ -16,12 +16,34 @@ from typing import IO
 
 from edge.messages import Failed, Finished, Job, Message, Progress, Started, Stop
 
-# Loading a model, or opening a slow camera, may take this long before the first sign of life.
-START_TIMEOUT_S = 120.0
-# After that the worker reports five times a second, whatever the input does; silence means native code hangs.
-SILENCE_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 20.0
+# Fetching and loading a model, or opening a slow camera, may take this long before the first sign of life.
+START_TIMEOUT_S = 400.0
+# After that the worker reports five times a second while frames flow. It gives up by itself on a disk or an encoder
+# that hangs for 60 s, with a better message than ours; longer silence means that native code hangs.
+SILENCE_TIMEOUT_S = 180.0
+STOP_TIMEOUT_S = 90.0
+CRASH_TIMEOUT_S = 10.0
+SIGNALS = {number.value: number.name for number in signal.Signals}
 POLL_S = 0.2
+
+
+class _WorkerGoneError(Exception):
+    """The other end of the connection is closed, in mid-message or between two."""
+
+
+def _send(connection: Connection, message: Job | Stop) -> None:
+    try:
+        connection.send(message)
+    except OSError as error:
+        raise _WorkerGoneError from error
+
+
+def _receive(connection: Connection) -> Message:
+    try:
+        message: Message = connection.recv()
+    except (EOFError, OSError) as error:
+        raise _WorkerGoneError from error
+    return message
 
 
 class WorkerProcess:
@@ -62,9 +84,8 @@ class WorkerProcess:
         """
         process, connection = self._ensure()
         try:
-            connection.send(job)
             return self._listen(job, process, connection, on_message)
-        except (EOFError, BrokenPipeError, ConnectionResetError):
+        except _WorkerGoneError:
             return self._crashed(job, process)
 
     def _listen(
@@ -74,11 +95,12 @@ class WorkerProcess:
         connection: Connection,
         on_message: Callable[[Message], None],
     ) -> Finished | Failed:
+        _send(connection, job)
         deadline_s = time.monotonic() + START_TIMEOUT_S
         stop_sent = False
         while True:
             if self.stop_requested and not stop_sent:
-                connection.send(Stop())
+                _send(connection, Stop())
                 stop_sent = True
                 deadline_s = time.monotonic() + STOP_TIMEOUT_S
             if not connection.poll(POLL_S):
@@ -88,7 +110,7 @@ class WorkerProcess:
                     self._forget()
                     return Failed(f"{job.source}: processing hangs (no sign of life); it was stopped", 1)
                 continue
-            message = connection.recv()
+            message = _receive(connection)
             if isinstance(message, Finished | Failed):
                 return message
             on_message(message)
@@ -97,13 +119,17 @@ class WorkerProcess:
 
     def _crashed(self, job: Job, process: subprocess.Popen[bytes]) -> Failed:
         """Say how the worker ended. What it had written stays as a `.part`, every frame of it masked."""
-        code = process.wait()
+        try:
+            code = process.wait(CRASH_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
         tail = self._log_tail()
         self._forget()
         if code == -signal.SIGKILL:
             how = "was killed (out of memory?)"
         elif code < 0:
-            how = f"crashed ({signal.Signals(-code).name})"
+            how = f"crashed ({SIGNALS.get(-code, -code)})"
         else:
             how = f"ended unexpectedly (exit code {code})"
         return Failed(f"{job.source}: the process that decodes it {how}{tail}; what is left is a .part file", 1)
@@ -112,7 +138,7 @@ class WorkerProcess:
         """The last line that the worker printed, when there is one."""
         if self._log is None:
             return ""
-        self._log.seek(0)
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 4096))
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
         return f": {lines[-1][:200]}" if lines else ""
 

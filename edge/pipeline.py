@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,6 +30,8 @@ from edge.types import Detections, Frame, Picture, Region
 # Frames in the delay line never take more than this; at 4K and 60 fps the look-ahead gets shorter instead.
 DELAY_LINE_BYTES = 256 << 20
 READ_TIMEOUT_S = 0.2
+# Reasons hold error texts; a stream that runs for years must not collect them without end.
+MAX_REASONS = 20
 
 
 class FrameSource(Protocol):
@@ -103,6 +105,7 @@ class Pipeline:
         self._delayed: deque[Frame] = deque()
         self._failed: dict[int, str] = {}        # frame index -> why it has to be masked whole
         self._stalled = False
+        self._abandoned: list[Frame] = []        # kept until the process ends, see `_observe`
         self._epoch: int | None = None
         self._summary = Summary()
         self._started_s = time.monotonic()
@@ -124,7 +127,8 @@ class Pipeline:
             self._drain()
         finally:
             self._executor.shutdown(wait=not self._stalled, cancel_futures=True)
-            for frame in [*self._delayed, *(analysis.frame for analysis in self._analysing)]:
+            unread = [analysis.frame for analysis in self._analysing if _is_settled(analysis.result)]
+            for frame in [*self._delayed, *unread]:
                 frame.release()
             self._delayed.clear()
             self._analysing.clear()
@@ -139,7 +143,12 @@ class Pipeline:
             self._begin_epoch(frame)
         cut = self._cuts.is_cut(frame.picture)
         scales = self._schedule.next(frame.pts_ns / 1e9, cut)
-        result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
+        result: Future[Detections]
+        if self._stalled:
+            result = Future()
+            result.set_exception(DetectorError("the detector is stuck"))
+        else:
+            result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
         self._analysing.append(_Analysis(frame, cut, result))
         while self._analysing and (len(self._analysing) > self._threads + 1 or self._analysing[0].result.done()):
             self._observe(self._analysing.popleft())
@@ -159,14 +168,19 @@ class Pipeline:
     def _observe(self, analysis: _Analysis) -> None:
         """Tell the planner what was found in the oldest frame under analysis, and write what need not wait longer."""
         frame = analysis.frame
-        self._delayed.append(frame)
         try:
             detections = self._outcome(analysis.result)
         except DetectorError as error:
+            if not _is_settled(analysis.result):
+                # A stuck thread still reads these pixels: they can neither be masked and recorded nor given back.
+                self._abandoned.append(frame)
+                self._summary.detector_failures += 1
+                return
             self._failed[frame.index] = error.message
             self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
         else:
             self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
+        self._delayed.append(frame)
         while self._delayed and (
             len(self._delayed) > self._delay_limit or self._planner.ready(self._delayed[0].index)
         ):
@@ -174,13 +188,15 @@ class Pipeline:
 
     def _outcome(self, result: Future[Detections]) -> Detections:
         """What the detector found, checked. Raises DetectorError for anything else, whatever went wrong in there."""
-        if self._stalled:
+        if self._stalled and not _is_settled(result):
             raise DetectorError("the detector is stuck")
         try:
             detections = result.result(self._settings.detect.deadline_s)
         except FutureTimeoutError:
             self._stalled = True       # its threads cannot be stopped: everything from here on is masked whole
             raise DetectorError(f"no answer from the detector in {self._settings.detect.deadline_s:g} s") from None
+        except CancelledError:
+            raise DetectorError("the detector is stuck") from None
         except EdgeError as error:
             raise DetectorError(error.message) from error
         except Exception as error:
@@ -218,7 +234,8 @@ class Pipeline:
         summary.faces += len(regions)
         summary.masked_share_sum += safe.masked_share
         if safe.redaction == "whole":
-            summary.whole_frames[safe.reason] += 1
+            known = safe.reason in summary.whole_frames or len(summary.whole_frames) < MAX_REASONS
+            summary.whole_frames[safe.reason if known else "other reasons"] += 1
 
     def _report(self) -> bool:
         """Report progress when it is time to; true when it was."""
@@ -229,3 +246,8 @@ class Pipeline:
         self._summary.elapsed_s = now_s - self._started_s
         self._reporter.progress(self._summary)
         return True
+
+
+def _is_settled(result: Future[Detections]) -> bool:
+    """Whether no thread looks at the picture any more, nor will."""
+    return result.cancel() or result.done()

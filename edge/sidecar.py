@@ -57,5 +57,7 @@ class Sidecar:
 
     def abort(self) -> None:
         """Leave no sidecar behind: the recording that it describes was not finished."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+        try:
+            self._file.close()
+        finally:
+            self._part.unlink(missing_ok=True)

@@ -87,7 +87,7 @@ def recover(directory: Path, pattern: str = "*") -> list[Recovered]:
     """
     found = []
     for part in sorted(directory.glob(pattern + PART)):
-        with contextlib.suppress(StorageError, FileNotFoundError):
+        with contextlib.suppress(OSError):      # StorageError among them: a link, a directory, somebody else's
             found.append(_recover_one(part))
     return found
 

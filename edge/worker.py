@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edge.errors import EdgeError
+from edge.errors import EdgeError, StorageError
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started, Stop, Summary
 from edge.settings import DetectSettings
 from edge.storage import make_parent
@@ -49,6 +49,8 @@ class Worker:
             return self._run(job)
         except EdgeError as error:
             return Failed(str(error), error.exit_code)
+        except OSError as error:
+            return Failed(f"{job.output}: {error.strerror or error}; check the disk", StorageError.exit_code)
         except MemoryError:
             return Failed(f"{job.source}: out of memory; use a smaller picture or a shorter --look-ahead", 1)
 

@@ -53,6 +53,7 @@ class Segment:
         self._spec = spec
         self.frames = 0
         self._next_key_ns = 0
+        self._hangs = False
         self._descriptor = create_part(spec.final, spec.settings.overwrite)
         self._syncer: _Syncer | None = None
         self._audio: AudioTrack | None = None
@@ -166,10 +167,13 @@ class Segment:
         stopper = threading.Thread(target=self._pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
         stopper.join(_STOP_TIMEOUT_S)
+        self._hangs = stopper.is_alive()
         if self._audio is not None:
             self._audio.close()
 
     def _close_file(self) -> None:
+        if self._hangs:         # a sink that still writes must not find another file under this number
+            return
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
 

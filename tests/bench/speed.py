@@ -50,6 +50,7 @@ def cases(yunet: Path, centerface: Path, with_deface: bool) -> list[Case]:
     rows = [
         Case("decode + encode only", (sys.executable, "-m", "tests.bench.passthrough", "INPUT", "OUTPUT")),
         Case("edge-run, yunet", (*run, "--model", str(yunet))),
+        Case("edge-run, yunet, --scan-interval 0.2", (*run, "--model", str(yunet), "--scan-interval", "0.2")),
         Case("edge-run, yunet, --scale 640x360", (*run, "--model", str(yunet), *single)),
         Case("edge-run, centerface", (*run, "--model", str(centerface))),
         Case("edge-run, centerface, --scale 640x360", (*run, "--model", str(centerface), *single)),

@@ -141,7 +141,8 @@ def test_a_detector_that_hangs_is_taken_for_dead(sample: Path, tmp_path: Path, d
     settings = RunSettings(detect=DetectSettings(deadline_s=0.5))
     hanging = FaultyDetector(detector, lambda: time.sleep(2.0), [150])
     summary = run(sample, tmp_path / "out.mp4", hanging, settings)
-    assert summary.frames == 300
+    # Frames that a stuck thread still looks at are dropped: one, or two when the other thread was at work.
+    assert 298 <= summary.frames <= 299
     assert 100 <= sum(summary.whole_frames.values()) <= 150
     assert visible(sample, tmp_path / "out.mp4", face_box) == []
     time.sleep(2.0)     # its thread ends by itself

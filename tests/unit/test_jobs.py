@@ -88,3 +88,15 @@ def test_half_a_file_does_not_get_the_final_name(sample: Path, default_model: Pa
         assert isinstance(outcome, Failed)
         assert outcome.exit_code == 130
         assert not (tmp_path / "a.mp4").exists()
+
+
+def test_a_reader_of_our_output_that_goes_away_is_no_crash_of_the_worker(
+    sample: Path, default_model: Path, tmp_path: Path
+) -> None:
+    def closed_pipe(message: Message) -> None:
+        raise BrokenPipeError
+
+    started_s = time.monotonic()
+    with WorkerProcess() as worker, pytest.raises(BrokenPipeError):
+        worker.run(job(sample, tmp_path / "a.mp4", default_model), closed_pipe)
+    assert time.monotonic() - started_s < 20
