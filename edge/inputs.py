@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from edge.errors import InputError, StorageError, UsageError
 from edge.messages import Job
@@ -22,7 +22,7 @@ VIDEO_SUFFIXES = frozenset({
 })
 # fmt: on
 PICTURE_SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
-STREAM_SCHEMES = frozenset({"rtsp", "rtsps"})
+STREAM_SCHEMES = ("rtsp://", "rtsps://")
 # Marks our own results, so that a folder run does not anonymise them again.
 RESULT_SUFFIX = "_anonymized"
 STAMP = re.compile(r"(.+)_\d{8}T\d{6}Z")
@@ -112,7 +112,17 @@ def recover_leftovers(job: Job) -> list[Recovered]:
 
 def is_stream(name: str) -> bool:
     """Whether an input is live: an RTSP address or a camera device."""
-    return urlsplit(name).scheme in STREAM_SCHEMES or name.startswith("/dev/video")
+    return name.lower().startswith(STREAM_SCHEMES) or name.startswith("/dev/video")
+
+
+def split_address(name: str) -> SplitResult:
+    """The parts of a stream's address. Raises UsageError, which does not repeat it: it may hold a password."""
+    try:
+        parts = urlsplit(name)
+        _ = parts.port, parts.hostname
+    except ValueError:
+        raise UsageError("the stream's address cannot be read", "write rtsp://HOST[:PORT]/PATH") from None
+    return parts
 
 
 def kind_of(path: Path) -> str:
@@ -170,5 +180,5 @@ def _as_picture(output: Path, suffix: str) -> Path:
 
 def _stream_name(name: str) -> str:
     """A file name for a stream without anything secret or unsafe in it."""
-    text = urlsplit(name).hostname or Path(name).name
+    text = split_address(name).hostname or Path(name).name
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text)

@@ -8,11 +8,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from edge import __version__
 from edge.errors import InputError, UsageError
-from edge.inputs import JobTemplate, is_stream
+from edge.inputs import JobTemplate, is_stream, split_address
 from edge.settings import (
     DetectSettings,
     MaskSettings,
@@ -43,7 +42,7 @@ def build_parser() -> Parser:
         description="Hides every face in videos, pictures and live streams. No frame is written that was not analysed "
         "and masked.",
         epilog="Exit codes: 0 done, 1 something failed, 64 wrong arguments, 66 input unreadable, 69 a needed part is "
-        "missing, 74 writing failed, 75 try again later, 78 configuration.",
+        "missing, 74 writing failed, 75 try again later, 78 configuration, 130 interrupted.",
     )
     add = parser.add_argument
     add("inputs", nargs="+", metavar="INPUT", help="file, folder, rtsp:// address or /dev/video device")
@@ -235,7 +234,7 @@ def credentials(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     An address on the command line can be read by every user of the machine with ``ps``.
     """
     for name in filter(is_stream, arguments.inputs):
-        if urlsplit(name).password or urlsplit(name).username:
+        if "@" in split_address(name).netloc:
             raise UsageError(
                 "the stream's address holds credentials, which every user of this machine can see",
                 "take them out and pass --credentials FILE (one line, user:password)",
@@ -243,11 +242,11 @@ def credentials(arguments: argparse.Namespace) -> tuple[str | None, str | None]:
     if arguments.credentials is None:
         return os.environ.get("EDGE_RTSP_USER"), os.environ.get("EDGE_RTSP_PASSWORD")
     try:
+        if not arguments.credentials.is_file():
+            raise InputError(f"--credentials {arguments.credentials}: is not a file")
         text = arguments.credentials.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"--credentials {arguments.credentials}: {error.__class__.__name__}", "is it readable?"
-        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"--credentials {arguments.credentials}: is not text") from None
     user, colon, password = text.partition(":")
     if not colon or "\n" in text:
         raise UsageError(f"--credentials {arguments.credentials}: expected one line, user:password")
@@ -287,8 +286,8 @@ def quality(text: str) -> float:
 
 
 def natural(text: str) -> int:
-    """A whole number from 1."""
-    value = number(text, 1)
+    """A whole number from 1 to 256."""
+    value = number(text, 1, 256)
     if value != int(value):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number")
     return int(value)

@@ -26,9 +26,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EdgeError as error:
         print(f"edge-run: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return InterruptedJobError.exit_code
     except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        print(
+            f"edge-run: {error.filename or 'input'}: {error.strerror}; check the name and who may read it",
+            file=sys.stderr,
+        )
+        return InputError.exit_code
 
 
 def run_plan(plan: Plan, display: Display, verbose: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,27 @@ def test_credentials_in_an_address_are_refused(capsys: pytest.CaptureFixture[str
 def test_errors_are_one_line_with_the_right_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["missing.mp4"]) == 66
     assert capsys.readouterr().err == "edge-run: missing.mp4: there is no such file\n"
+
+
+@pytest.mark.parametrize(
+    "address", ["rtsp://u:pa55@ho\u2100st/x", "rtsp://[::1/x", "rtsp://u:pa55@[::1/x", "rtsp://h:99999/"]
+)
+def test_an_address_that_cannot_be_read_is_not_repeated(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([address, "-o", "x.mp4"]) == 64
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "pa55" not in message
+
+
+@pytest.mark.parametrize(
+    "words", [["a" * 300 + ".mp4"], ["x.mp4", "--replacewith", "image", "--replaceimg", "a" * 300]]
+)
+def test_names_that_the_system_refuses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 66
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_credentials_from_a_fifo_do_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(InputError):
+        job_template(build_parser().parse_args(["rtsp://camera/1", "--credentials", str(tmp_path / "fifo")]))
