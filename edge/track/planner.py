@@ -19,6 +19,9 @@ from edge.types import Detections, Region
 WHOLE_MARGIN = 1.0
 """A frame hidden as one region: how far it reaches over each border, in picture sizes, so that an ellipse covers it."""
 
+TIME_ROUNDING_S = 1e-6
+"""Differences of times in seconds are rounded: six frames at 30 fps are a hair more or less than 0.2 s."""
+
 
 class MaskPlanner:
     """Tracks faces through the frames of one source and says what to mask in each.
@@ -174,7 +177,7 @@ class MaskPlanner:
     def _is_recent(self, track: Track, frame: PendingFrame) -> bool:
         """Whether a track was seen so recently that a weak detection is enough to continue it."""
         limit_s = max(track.deserves_s(self._limits.hold_s, self._tuning), self._tuning.weak_gap_s)
-        return (frame.time_s - track.last.time_s <= limit_s
+        return (frame.time_s - track.last.time_s <= limit_s + TIME_ROUNDING_S
                 or frame.index - track.last.frame <= self._tuning.hold_frames)
 
     def _support(self, score: float) -> float:
@@ -232,7 +235,8 @@ class MaskPlanner:
             if frame.index >= first.frame or weak is None:
                 continue
             gap_s = first.time_s - frame.time_s
-            if frame.index < track.barrier or (gap_s > tuning.weak_gap_s and first.frame - frame.index > 1):
+            far = gap_s > tuning.weak_gap_s + TIME_ROUNDING_S and first.frame - frame.index > 1
+            if far or frame.index < track.barrier:
                 return
             gate = tuning.weak_gate_share * min(
                 tuning.gate_sizes + tuning.gate_growth_sizes_per_s * gap_s, tuning.gate_limit_sizes)
