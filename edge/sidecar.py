@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -51,13 +52,14 @@ class Sidecar:
 
     def close(self) -> Path:
         """Finish and publish; returns the final path."""
-        self._file.close()
-        publish(self._part, self._path, overwrite=self._overwrite)
+        with self._file:        # closing it gives the lock up: only when it has its final name
+            self._file.flush()
+            publish(self._part, self._path, overwrite=self._overwrite)
         return self._path
 
     def abort(self) -> None:
         """Leave no sidecar behind: the recording that it describes was not finished."""
-        try:
-            self._file.close()
-        finally:
+        if not self._file.closed:
             self._part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):      # what cannot be written any more is not wanted either
+                self._file.close()

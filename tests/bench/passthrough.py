@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edge.anonymize.gate import Anonymizer
-from edge.messages import Started, Summary
 from edge.pipeline import Pipeline
 from edge.settings import RunSettings
 from edge.types import Detections, Picture
 from edge.video.recorder import Recorder
 from edge.video.source import open_source
+from tests.harness.silent import Silent
 
 
 class Nothing:
@@ -30,19 +30,6 @@ class Nothing:
 
     def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Detections:
         return Detections.none()
-
-
-class Silent:
-    """Reports to nobody."""
-
-    def announce(self, started: Started) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def progress(self, summary: Summary) -> None: ...
-
-    def stop_requested(self) -> bool:
-        return False
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from edge.anonymize.gate import Anonymizer
 from edge.detect.detector import Detector
-from edge.messages import Started, Summary
+from edge.messages import Summary
 from edge.pipeline import Pipeline
 from edge.settings import DetectSettings, RunSettings
 from edge.types import Detections, Picture
@@ -20,22 +20,10 @@ from edge.video.recorder import Recorder
 from edge.video.source import open_source
 from tests.harness.oracle import sights, visible
 from tests.harness.sample import face_box
+from tests.harness.silent import Silent
 
 Fault = Callable[[], Any]
 EVERY_FRAME = range(100_000)
-
-
-class Silent:
-    """A reporter that keeps the notes."""
-
-    def announce(self, started: Started) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def progress(self, summary: Summary) -> None: ...
-
-    def stop_requested(self) -> bool:
-        return False
 
 
 class FaultyDetector:
