@@ -53,10 +53,21 @@ class RetryLater(EdgeError):
     exit_code = 75
 
 
+class DeviceLostError(RetryLater):
+    """The GPU refuses everything until this process ends, after a fault that CUDA does not forget.
+
+    Whoever sees it stops work and ends the process with `exit_code`, so that its supervisor starts a new one.
+    """
+
+
 class ConfigError(EdgeError, ValueError):
     """The configuration is wrong or an engine is stale (EX_CONFIG); systemd does not restart on it."""
 
     exit_code = 78
+
+
+class BuildError(EdgeError):
+    """An engine could not be built; the message holds what the library said last."""
 
 
 class InterruptedJobError(EdgeError):
