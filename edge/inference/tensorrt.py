@@ -1,0 +1,323 @@
+"""TensorRT engines on the GPU: one thread owns the GPU, callers of several threads share its batches."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from edge.errors import DetectorError, DeviceLostError, EdgeError
+from edge.inference.lane import Inputs, Lane
+from edge.nvidia.cuda import Cuda, immortal
+from edge.nvidia.engine import Engine
+from edge.nvidia.tensorrt_api import load_tensorrt
+from edge.types import Float32, UInt8
+
+# How long the first of several callers waits for the others to come back, so that they share a batch again.
+FILL_S = 0.001
+CLOSE_S = 10.0
+Shapes = tuple[tuple[int, ...], ...]
+Outputs = dict[str, Float32]
+Result = TypeVar("Result")
+
+
+class _Request:
+    """Inputs of one caller. shapes: of one item of each input, in the order of the engine's inputs."""
+
+    __slots__ = ("batch", "inputs", "result", "shapes")
+
+    def __init__(self, inputs: Inputs, shapes: Shapes, batch: int) -> None:
+        self.inputs, self.shapes, self.batch = inputs, shapes, batch
+        self.result: Future[Outputs] = Future()
+
+
+class _Call:
+    """Something else to do in the owner's thread."""
+
+    __slots__ = ("function", "result")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.result: Future[Any] = Future()
+
+
+class _Owner:
+    """Everything on the GPU, in a thread of its own. Holds no reference to its `TensorRtRuntime`."""
+
+    def __init__(self, payloads: Sequence[bytes], title: str) -> None:
+        self._title = title
+        self._incoming: queue.SimpleQueue[_Request | _Call | None] = queue.SimpleQueue()
+        self._set_aside: deque[_Request] = deque()
+        self._lock = threading.Lock()
+        self._ended: EdgeError | None = None
+        self._last_batch: dict[Shapes, int] = {}
+        self.engines: list[Engine] = []
+        self.lanes: dict[Shapes, list[Lane]] = {}
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._main, args=(payloads, ready), name="gpu", daemon=True)
+        self._thread.start()
+        ready.result()
+
+    def submit(self, item: _Request | _Call) -> Any:
+        """Hand over, and wait for the result."""
+        with self._lock:
+            if self._ended is not None:
+                raise _again(self._ended)
+            self._incoming.put(item)
+        return item.result.result()
+
+    def stop(self) -> None:
+        """Finish what was submitted, free everything, end the thread. Harmless when repeated."""
+        with self._lock:
+            if self._ended is None:
+                self._ended = DetectorError(f"{self._title} is closed")
+                self._incoming.put(None)
+        if not isinstance(self._ended, DeviceLostError) and self._thread is not threading.current_thread():
+            self._thread.join(CLOSE_S)
+
+    def _main(self, payloads: Sequence[bytes], ready: Future[None]) -> None:
+        cuda: Cuda | None = None
+        failure: BaseException | None = None
+        try:
+            cuda = Cuda()
+            self._open(cuda, payloads)
+        except BaseException as error:
+            with self._lock:
+                self._ended = DetectorError(f"{self._title} is closed")
+            failure = _without_frames(error)
+        del payloads
+        if failure is None:
+            ready.set_result(None)
+            self._serve()
+        if cuda is not None and not self._close(cuda):
+            self._park(ready, failure)
+        if failure is not None:
+            ready.set_exception(failure)
+
+    def _serve(self) -> None:
+        """Work until there is nothing more to do, or nothing works any more."""
+        while (item := self._next()) is not None:
+            if isinstance(item, _Call):
+                self._answer([item], lambda call=item: [call.function()])   # type: ignore[misc]
+            else:
+                batch = self._gather(item)
+                self._answer(batch, functools.partial(self._run_batch, batch))
+            if isinstance(self._ended, DeviceLostError):
+                return
+
+    def _run_batch(self, batch: Sequence[_Request]) -> list[Outputs]:
+        return self.lane(batch).run([one.inputs for one in batch])
+
+    def _open(self, cuda: Cuda, payloads: Sequence[bytes]) -> None:
+        self._cuda, self.gpu, self.library = cuda, cuda.name, load_tensorrt()
+        for payload in payloads:
+            self.engines.append(Engine(self.library, payload, self._title))
+        scratch_bytes = max(engine.scratch_bytes for engine in self.engines)
+        self._scratch = cuda.scratch(scratch_bytes), scratch_bytes
+        for engine in self.engines:
+            for profile in engine.profiles:
+                shapes = tuple(profile.shapes[tensor.name][1:] for tensor in engine.inputs)
+                self.lanes.setdefault(shapes, []).append(Lane(cuda, engine, profile, self._scratch))
+        for lanes in self.lanes.values():
+            lanes.sort(key=lambda lane: lane.most_batch)
+
+    def _close(self, cuda: Cuda) -> bool:
+        """Free contexts, then engines, then memory. False when nothing can be freed any more."""
+        if isinstance(self._ended, DeviceLostError):
+            return False
+        for lanes in self.lanes.values():
+            for lane in lanes:
+                lane.close()
+        self.lanes.clear()
+        for engine in self.engines:
+            engine.close()
+        self.engines.clear()
+        try:
+            cuda.close()
+        except cuda.errors:
+            return False
+        return True
+
+    def _next(self) -> _Request | _Call | None:
+        return self._set_aside.popleft() if self._set_aside else self._incoming.get()
+
+    def _gather(self, first: _Request) -> list[_Request]:
+        """Requests of the same size that fit into one batch.
+
+        A single caller never waits. Where the last batch of this size was larger than what is there, its other callers
+        are likely to be back within `FILL_S`.
+        """
+        most = self.lanes[first.shapes][-1].most_batch
+        batch, total, left = [first], first.batch, deque[_Request]()
+        while self._set_aside:
+            other = self._set_aside.popleft()
+            if other.shapes == first.shapes and total + other.batch <= most:
+                batch.append(other)
+                total += other.batch
+            else:
+                left.append(other)
+        self._set_aside = left
+        expected = min(most, self._last_batch.get(first.shapes, 1))
+        deadline_s = time.monotonic() + FILL_S
+        while total < most:
+            wait_s = deadline_s - time.monotonic() if total < expected else 0.0
+            try:
+                item = self._incoming.get(timeout=wait_s) if wait_s > 0 else self._incoming.get_nowait()
+            except queue.Empty:
+                break
+            if isinstance(item, _Request) and item.shapes == first.shapes and total + item.batch <= most:
+                batch.append(item)
+                total += item.batch
+                continue
+            if isinstance(item, _Request):
+                self._set_aside.append(item)
+                continue
+            self._incoming.put(item)    # rare: after what has been submitted is as good
+            break
+        self._last_batch[first.shapes] = total
+        return batch
+
+    def lane(self, batch: Sequence[_Request]) -> Lane:
+        """The tightest one that these requests fit into together."""
+        total = sum(one.batch for one in batch)
+        return next(lane for lane in self.lanes[batch[0].shapes] if lane.least_batch <= total <= lane.most_batch)
+
+    def _answer(self, items: Sequence[_Request | _Call], work: Callable[[], Sequence[Any]]) -> None:
+        """Do the work and settle the futures; find out whether the GPU is lost when it fails."""
+        try:
+            results = work()
+        except Exception as error:
+            said = self.library.log.last_errors()
+            why = f"{error}{f'; TensorRT: {said}' if said else ''}"
+            if self._cuda.is_lost():
+                self._lose(f"the GPU failed and takes no more work ({why})", items)
+            else:
+                for item in items:
+                    item.result.set_exception(DetectorError(f"TensorRT failed ({why})"))
+            return
+        for item, result in zip(items, results, strict=True):
+            item.result.set_result(result)
+
+    def _lose(self, why: str, items: Sequence[_Request | _Call]) -> None:
+        """Fail all who wait, and all who come."""
+        self._cuda.abandon()
+        immortal(self)
+        with self._lock:
+            self._ended = DeviceLostError(why, "start again; if it comes back, see dmesg for NVRM or nvgpu messages")
+        waiting: list[_Request | _Call] = [*items, *self._set_aside]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                item = self._incoming.get_nowait()
+                if item is not None:
+                    waiting.append(item)
+        for item in waiting:
+            item.result.set_exception(_again(self._ended))
+
+    def _park(self, ready: Future[None], failure: BaseException | None) -> None:
+        """Never come back: pycuda aborts the process when this thread ends with a context on its stack."""
+        if failure is not None:
+            ready.set_exception(failure)
+        threading.Event().wait()
+
+
+def _again(error: EdgeError) -> EdgeError:
+    """The same error, to be raised in another thread: a traceback belongs to one."""
+    return type(error)(error.message, error.remedy)
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """Drop tracebacks: their frames keep objects of the GPU alive beyond its context."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
+
+
+class TensorRtRuntime:
+    """Engines of one network, each for one input size. `run` may be called from several threads at once.
+
+    payloads: plans as `edge.engines.store.load_engine` gives them. title: of the network, for messages.
+    Calls of the same size from several threads share a batch, up to the largest that the engine was built for.
+    Raises UnavailableError when CUDA or TensorRT is not there or refuses a plan.
+
+    `run` raises DetectorError when one run failed, and DeviceLostError from when on the GPU takes no more work.
+    """
+
+    def __init__(self, payloads: Sequence[bytes], title: str) -> None:
+        self._owner = _Owner(payloads, title)
+        self._title = title
+        owner = self._owner
+        self._inputs = tuple(tensor.name for tensor in owner.engines[0].inputs)
+        self._most = {shapes: lanes[-1].most_batch for shapes, lanes in owner.lanes.items()}
+        self._least = {shapes: lanes[0].least_batch for shapes, lanes in owner.lanes.items()}
+        self._description = f"TensorRT {owner.library.version} ({owner.gpu})"
+        # Runs also when nobody calls close, and before the interpreter takes the libraries apart.
+        self._finalizer = weakref.finalize(self, owner.stop)
+
+    @property
+    def sizes(self) -> frozenset[tuple[int, int]]:
+        """Height and width of the pictures that there is an engine for."""
+        return frozenset((shapes[0][0], shapes[0][1]) for shapes in self._most if len(shapes) == 1)
+
+    def run(self, picture: UInt8) -> dict[str, Float32]:
+        """Outputs by name for pictures, uint8 (batch, height, width, 3) RGB; usually one."""
+        return self.run_network({self._inputs[0]: picture})
+
+    def run_network(self, inputs: Inputs) -> dict[str, Float32]:
+        """Outputs by name, as float32, for a network with any inputs, batch first."""
+        return self._owner.submit(self._request(inputs))     # type: ignore[no-any-return]
+
+    def time(self, inputs: Inputs, runs: int) -> list[float]:
+        """Milliseconds that the GPU took for `inputs` as one batch, for each of `runs` runs; without copies."""
+        request = self._request(inputs)
+        return self._in_owner(lambda: self._owner.lane([request]).time([inputs], runs))
+
+    def profile(self, inputs: Inputs, runs: int = 20) -> dict[str, float]:
+        """Mean milliseconds per layer, in the order in which they run. Measure nothing else with this afterwards."""
+        request, total = self._request(inputs), dict[str, float]()
+
+        def add(name: str, milliseconds: float) -> None:
+            total[name] = total.get(name, 0.0) + milliseconds / runs
+
+        self._in_owner(lambda: self._owner.lane([request]).profile_layers([inputs], runs, add))
+        return total
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Layers of the first engine as TensorRT describes them; see `Engine.layers`."""
+        return self._in_owner(self._owner.engines[0].layers)
+
+    def describe(self) -> str:
+        """For people."""
+        return self._description
+
+    def close(self) -> None:
+        """Give the GPU's memory back. Harmless when repeated; runs under way are finished first."""
+        self._finalizer()
+
+    def _in_owner(self, function: Callable[[], Result]) -> Result:
+        return self._owner.submit(_Call(function))      # type: ignore[no-any-return]
+
+    def _request(self, inputs: Inputs) -> _Request:
+        try:
+            arrays = [inputs[name] for name in self._inputs]
+        except KeyError as error:
+            raise DetectorError(f"{self._title} needs the input {error}") from None
+        shapes = tuple(tuple(array.shape[1:]) for array in arrays)
+        batch = len(arrays[0])
+        if shapes not in self._most:
+            raise DetectorError(f"{self._title} has no engine for inputs of {_text(shapes)}")
+        if not self._least[shapes] <= batch <= self._most[shapes]:
+            raise DetectorError(f"{self._title} takes batches of up to {self._most[shapes]}, not {batch}")
+        return _Request(inputs, shapes, batch)
+
+
+def _text(shapes: Shapes) -> str:
+    return ", ".join("x".join(map(str, shape)) for shape in shapes)

@@ -1,0 +1,1 @@
+"""NVIDIA's libraries, each imported in one module, whatever their version."""
