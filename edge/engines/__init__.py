@@ -1,0 +1,1 @@
+"""Engines on disk: what the measured build left, and the checks before any of it is used."""
