@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.anonymize.gate import Anonymizer
-from edge.errors import EdgeError
+from edge.errors import ConfigError, DeviceLostError, EdgeError
 from edge.messages import Finished, Job, Reporter, Started, Summary
 from edge.pictures import read_picture, write_picture
 from edge.sidecar import Sidecar, sidecar_path
@@ -34,10 +34,14 @@ def anonymize_picture(job: Job, detector: Detector, reporter: Reporter) -> Finis
         scales = detector.scales_for(picture.width_px, picture.height_px, still=True)
         regions = _regions(detector.detect(picture, scales, detector.score_threshold))
         safe = anonymizer.apply(frame, regions)
+    except (ConfigError, DeviceLostError):
+        raise       # not about this picture: no later one will fare better
     except Exception as error:      # whatever a detector does, as in `edge.pipeline`
         text = error.message if isinstance(error, EdgeError) else f"{type(error).__name__}: {error}"
         safe = anonymizer.redact(frame, text)
         summary.detector_failures = 1
+    for text in detector.take_notes():
+        reporter.note(text)
     if safe.redaction == "whole":
         summary.whole_frames[safe.reason] += 1
     summary.faces = summary.tracks = len(regions)

@@ -21,7 +21,7 @@ import numpy as np
 
 from edge.anonymize.gate import Anonymizer, SafeFrame
 from edge.detect.schedule import CutDetector, ScanSchedule
-from edge.errors import DetectorError, EdgeError
+from edge.errors import ConfigError, DetectorError, DeviceLostError, EdgeError
 from edge.messages import Reporter, Summary
 from edge.settings import RunSettings
 from edge.track.planner import MaskPlanner
@@ -178,6 +178,9 @@ class Pipeline:
                 return
             self._failed[frame.index] = error.message
             self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
+        except (ConfigError, DeviceLostError):
+            frame.release()
+            raise
         else:
             self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
         self._delayed.append(frame)
@@ -197,6 +200,8 @@ class Pipeline:
             raise DetectorError(f"no answer from the detector in {self._settings.detect.deadline_s:g} s") from None
         except CancelledError:
             raise DetectorError("the detector is stuck") from None
+        except (ConfigError, DeviceLostError):
+            raise       # not about this frame: no later one will fare better
         except EdgeError as error:
             raise DetectorError(error.message) from error
         except Exception as error:

@@ -35,6 +35,8 @@ class DetectSettings:
     scan_interval_s: scales above the smallest are revisited at least this often; 0 runs all of them on every frame.
     threads: parallel detector runs; 0 means one per processor.
     deadline_s: a run that takes longer counts as failed, and its frame is masked whole.
+    engine_dir: where engines are looked for; None is `edge.engines.store.default_engine_dir`.
+    require_gpu: fail rather than run on the processor.
     """
 
     model: str = "auto"
@@ -44,6 +46,8 @@ class DetectSettings:
     backend: Backend = "auto"
     threads: int = 0
     deadline_s: float = 20.0
+    engine_dir: Path | None = None
+    require_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True)

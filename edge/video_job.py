@@ -45,6 +45,8 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
                 },
             )
         )
+        for text in detector.take_notes():
+            reporter.note(text)
         pipeline = Pipeline(
             source,
             detector,
@@ -61,7 +63,7 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
         if summary.frames == 0:
             raise InputError(f"{job.source}: no picture could be decoded", "is it a video, and complete?")
         outputs = recorder.close()
-        for text in recorder.notes:
+        for text in (*recorder.notes, *detector.take_notes()):
             reporter.note(text)
         if sidecar:
             outputs = (*outputs, sidecar.close())

@@ -50,30 +50,7 @@ def build_parser() -> Parser:
     add("--overwrite", action="store_true", help="replace results that are there already")
     add("--version", action="version", version=f"edge-run {__version__}")
 
-    group = parser.add_argument_group("finding faces")
-    add = group.add_argument
-    add(
-        "--model", default=DEFAULTS.detect.model, metavar="NAME", help="auto, a name from edge-models list, or an .onnx"
-    )
-    add("--models-dir", type=Path, metavar="DIR", help="where downloaded models are kept")
-    add("-t", "--thresh", type=unit, metavar="SCORE", help="score from which a detection counts (default: the model's)")
-    add(
-        "--scales",
-        type=scales,
-        default=(),
-        metavar="PX,PX",
-        help="longer sides of the detector input (default: by size)",
-    )
-    add("-s", "--scale", type=size, metavar="WxH", help="a single detector input size on every frame, as deface has it")
-    add(
-        "--scan-interval",
-        type=seconds,
-        default=DEFAULTS.detect.scan_interval_s,
-        metavar="S",
-        help="revisit the larger scales at least this often; 0: on every frame (default %(default)s s)",
-    )
-    add("--backend", choices=("auto", "onnxruntime", "tensorrt"), default="auto", help="what runs the detector")
-    add("--threads", type=natural, default=0, metavar="N", help="parallel detector runs (default: one per processor)")
+    _add_detection(parser)
 
     group = parser.add_argument_group("keeping masks steady")
     add = group.add_argument
@@ -172,6 +149,39 @@ def build_parser() -> Parser:
     return parser
 
 
+def _add_detection(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("finding faces").add_argument
+    add(
+        "--model", default=DEFAULTS.detect.model, metavar="NAME", help="auto, a name from edge-models list, or an .onnx"
+    )
+    add("--models-dir", type=Path, metavar="DIR", help="where downloaded models are kept")
+    add("-t", "--thresh", type=unit, metavar="SCORE", help="score from which a detection counts (default: the model's)")
+    add(
+        "--scales",
+        type=scales,
+        default=(),
+        metavar="PX,PX",
+        help="longer sides of the detector input (default: by size)",
+    )
+    add("-s", "--scale", type=size, metavar="WxH", help="a single detector input size on every frame, as deface has it")
+    add(
+        "--scan-interval",
+        type=seconds,
+        default=DEFAULTS.detect.scan_interval_s,
+        metavar="S",
+        help="revisit the larger scales at least this often; 0: on every frame (default %(default)s s)",
+    )
+    add(
+        "--backend",
+        choices=("auto", "onnxruntime", "tensorrt"),
+        default=DEFAULTS.detect.backend,
+        help="what runs the detector (default: TensorRT where edge-build made an engine, else ONNX Runtime)",
+    )
+    add("--engine-dir", type=Path, metavar="DIR", help="where edge-build put its engines")
+    add("--require-gpu", action="store_true", help="fail rather than run the detector on the processor")
+    add("--threads", type=natural, default=0, metavar="N", help="parallel detector runs (default: one per processor)")
+
+
 def job_template(arguments: argparse.Namespace) -> JobTemplate:
     """Arguments as settings. Raises UsageError for combinations that make no sense."""
     method = METHOD_ALIASES.get(arguments.replacewith, arguments.replacewith)
@@ -179,6 +189,8 @@ def job_template(arguments: argparse.Namespace) -> JobTemplate:
         raise UsageError("--replacewith image needs a picture", "name one with --replaceimg FILE")
     if arguments.replaceimg is not None and not arguments.replaceimg.is_file():
         raise InputError(f"--replaceimg {arguments.replaceimg}: there is no such file")
+    if arguments.require_gpu and arguments.backend == "onnxruntime":
+        raise UsageError("--require-gpu and --backend onnxruntime exclude each other", "give one of them")
     if arguments.scale and arguments.scales:
         raise UsageError("--scale and --scales exclude each other", "give one of them")
     settings = RunSettings(
@@ -189,6 +201,8 @@ def job_template(arguments: argparse.Namespace) -> JobTemplate:
             scan_interval_s=arguments.scan_interval,
             backend=arguments.backend,
             threads=arguments.threads,
+            engine_dir=arguments.engine_dir,
+            require_gpu=arguments.require_gpu,
         ),
         track=TrackSettings(look_ahead_s=arguments.look_ahead, hold_s=arguments.hold),
         mask=MaskSettings(

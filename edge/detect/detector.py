@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ LANDMARK_ORDER: tuple[Landmark, ...] = ("right_eye", "left_eye", "nose", "right_
 SCALES = ((320, 0), (640, 260), (1280, 1000), (1920, 2500))
 MAX_IOU = 0.4               # boxes that overlap more are the same face
 MAX_CANDIDATES = 2000       # per picture; the best are kept
+MAX_NOTES = 20
 MIN_FACE_PX = 1.0           # smaller boxes, in stored pixels, are noise
 
 
@@ -54,7 +56,15 @@ class Detector:
         self._reader = READERS[model.family]
         self._order = [model.landmarks.index(point) for point in LANDMARK_ORDER] if model.landmarks else []
         self._inputs = InputBuilder()
-        self._runtime: Runtime = open_runtime(settings.backend, self._resolved.path, model)
+        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
+        self._runtime: Runtime = open_runtime(
+            settings.backend,
+            self._resolved.path,
+            model,
+            settings.engine_dir,
+            settings.require_gpu,
+            self._notes.append,
+        )
         self.name = model.title
         self.reason = self._resolved.reason
         self.landmarks = bool(model.landmarks)
@@ -64,6 +74,13 @@ class Detector:
     def describe(self) -> str:
         """Model and runtime, for people."""
         return f"{self.name} on {self._runtime.describe()}{f' ({self.reason})' if self.reason else ''}"
+
+    def take_notes(self) -> list[str]:
+        """What users should know about how faces are found, and have not been told: a GPU that is not used."""
+        notes = []
+        while self._notes:
+            notes.append(self._notes.popleft())
+        return notes
 
     def scales_for(self, width_px: int, height_px: int, still: bool = False) -> tuple[int, ...]:
         """Scales, ascending: those of the settings, else by the longer side of the picture.

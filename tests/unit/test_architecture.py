@@ -21,8 +21,8 @@ ONLY_IN = {
     "onnxruntime": ["edge/inference/onnx_runtime.py"],
     "onnx": ["edge/graph/", "edge/inference/prepare.py", "edge/models/signature.py"],
     "onnxslim": ["edge/graph/"],
-    "tensorrt": ["edge/inference/tensorrt.py"],
-    "pycuda": ["edge/inference/tensorrt.py"],
+    "tensorrt": ["edge/nvidia/tensorrt_api.py"],
+    "pycuda": ["edge/nvidia/cuda.py"],
     "jtop": ["edge/service/"],
     "yaml": ["edge/models/description.py", "edge/config.py"],
 }
