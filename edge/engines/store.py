@@ -233,7 +233,7 @@ def _read_manifest(path: Path, rebuild: str) -> Manifest:
         values = json.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "check who may read it") from error
-    except ValueError:
+    except (json.JSONDecodeError, UnicodeDecodeError):
         raise ConfigError(f"{path}: is damaged, not JSON", f"run: {rebuild}") from None
     version = values.get("schema_version") if isinstance(values, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
