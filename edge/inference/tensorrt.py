@@ -54,10 +54,10 @@ class _Owner:
     def __init__(self, payloads: Sequence[bytes], title: str) -> None:
         self._title = title
         self._incoming: queue.SimpleQueue[_Request | _Call | None] = queue.SimpleQueue()
-        self._set_aside: deque[_Request] = deque()
+        self._pending: deque[_Request | _Call | None] = deque()
         self._lock = threading.Lock()
         self._ended: EdgeError | None = None
-        self._last_batch: dict[Shapes, int] = {}
+        self._callers: dict[Shapes, int] = {}
         self.engines: list[Engine] = []
         self.lanes: dict[Shapes, list[Lane]] = {}
         ready: Future[None] = Future()
@@ -105,10 +105,11 @@ class _Owner:
         """Work until there is nothing more to do, or nothing works any more."""
         while (item := self._next()) is not None:
             if isinstance(item, _Call):
-                self._answer([item], lambda call=item: [call.function()])   # type: ignore[misc]
+                self._answer([item], functools.partial(_run_call, item))
             else:
                 batch = self._gather(item)
                 self._answer(batch, functools.partial(self._run_batch, batch))
+                self._count_callers(batch)
             if isinstance(self._ended, DeviceLostError):
                 return
 
@@ -146,43 +147,46 @@ class _Owner:
         return True
 
     def _next(self) -> _Request | _Call | None:
-        return self._set_aside.popleft() if self._set_aside else self._incoming.get()
+        self._drain()
+        return self._pending.popleft() if self._pending else self._incoming.get()
+
+    def _drain(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._pending.append(self._incoming.get_nowait())
 
     def _gather(self, first: _Request) -> list[_Request]:
         """Requests of the same size that fit into one batch.
 
-        A single caller never waits. Where the last batch of this size was larger than what is there, its other callers
-        are likely to be back within `FILL_S`.
+        A single caller never waits. Where more callers were seen last time than are here now, the others are likely to
+        be back within `FILL_S`.
         """
         most = self.lanes[first.shapes][-1].most_batch
-        batch, total, left = [first], first.batch, deque[_Request]()
-        while self._set_aside:
-            other = self._set_aside.popleft()
-            if other.shapes == first.shapes and total + other.batch <= most:
-                batch.append(other)
-                total += other.batch
-            else:
-                left.append(other)
-        self._set_aside = left
-        expected = min(most, self._last_batch.get(first.shapes, 1))
+        expected = min(most, self._callers.get(first.shapes, 1))
         deadline_s = time.monotonic() + FILL_S
-        while total < most:
-            wait_s = deadline_s - time.monotonic() if total < expected else 0.0
-            try:
-                item = self._incoming.get(timeout=wait_s) if wait_s > 0 else self._incoming.get_nowait()
-            except queue.Empty:
-                break
-            if isinstance(item, _Request) and item.shapes == first.shapes and total + item.batch <= most:
-                batch.append(item)
-                total += item.batch
-                continue
-            if isinstance(item, _Request):
-                self._set_aside.append(item)
-                continue
-            self._incoming.put(item)    # rare: after what has been submitted is as good
-            break
-        self._last_batch[first.shapes] = total
-        return batch
+        batch, total = [first], first.batch
+        while True:
+            self._drain()
+            others: deque[_Request | _Call | None] = deque()
+            for item in self._pending:
+                if isinstance(item, _Request) and item.shapes == first.shapes and total + item.batch <= most:
+                    batch.append(item)
+                    total += item.batch
+                else:
+                    others.append(item)
+            self._pending = others
+            wait_s = deadline_s - time.monotonic()
+            if total >= expected or wait_s <= 0:
+                return batch
+            with contextlib.suppress(queue.Empty):
+                self._pending.append(self._incoming.get(timeout=wait_s))
+
+    def _count_callers(self, batch: Sequence[_Request]) -> None:
+        """Remember how many there are for this size: those just served, and those who came meanwhile."""
+        self._drain()
+        shapes = batch[0].shapes
+        waiting = [item for item in self._pending if isinstance(item, _Request) and item.shapes == shapes]
+        self._callers[shapes] = sum(one.batch for one in (*batch, *waiting))
 
     def lane(self, batch: Sequence[_Request]) -> Lane:
         """The tightest one that these requests fit into together."""
@@ -195,7 +199,8 @@ class _Owner:
             results = work()
         except Exception as error:
             said = self.library.log.last_errors()
-            why = f"{error}{f'; TensorRT: {said}' if said else ''}"
+            self.library.log.clear()
+            why = f"{error}; TensorRT: {said}" if said and said not in str(error) else str(error)
             if self._cuda.is_lost():
                 self._lose(f"the GPU failed and takes no more work ({why})", items)
             else:
@@ -211,20 +216,21 @@ class _Owner:
         immortal(self)
         with self._lock:
             self._ended = DeviceLostError(why, "start again; if it comes back, see dmesg for NVRM or nvgpu messages")
-        waiting: list[_Request | _Call] = [*items, *self._set_aside]
-        with contextlib.suppress(queue.Empty):
-            while True:
-                item = self._incoming.get_nowait()
-                if item is not None:
-                    waiting.append(item)
-        for item in waiting:
-            item.result.set_exception(_again(self._ended))
+        self._drain()
+        for item in (*items, *self._pending):
+            if item is not None:
+                item.result.set_exception(_again(self._ended))
+        self._pending.clear()
 
     def _park(self, ready: Future[None], failure: BaseException | None) -> None:
         """Never come back: pycuda aborts the process when this thread ends with a context on its stack."""
         if failure is not None:
             ready.set_exception(failure)
         threading.Event().wait()
+
+
+def _run_call(call: _Call) -> list[Any]:
+    return [call.function()]
 
 
 def _again(error: EdgeError) -> EdgeError:
