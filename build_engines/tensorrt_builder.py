@@ -27,6 +27,7 @@ DEFAULT_LEVEL = 3               # TensorRT's own
 TELL_EVERY_S = 0.2
 # As TensorRT 8.6 and 10 and the kernel driver of Jetson word it.
 MEMORY_TEXT = re.compile(r"out of memory|outofmemory|insufficient.{0,20}memory|nvmapmemalloc|bad_alloc", re.IGNORECASE)
+WORKSPACE_TEXT = re.compile(r"workspace|could not find any implementation", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +167,12 @@ def build_here(request: BuildRequest, tell: Tell) -> BuildResult:
     _configure(library, config, request)
     _add_profiles(library, builder, network, config, request)
     library.set_progress(config, _paced(tell))
-    cache = _open_timing_cache(config, request.timing_cache)
+    cache = not library.is_rtx and _open_timing_cache(config, request.timing_cache)      # RTX has none that works
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         why = library.log.last_errors() or "no reason given"
-        raise BuildError(f"TensorRT {library.version} cannot build {request.graph.name} ({why})")
+        remedy = "give a larger --workspace" if WORKSPACE_TEXT.search(why) else "see docs/int8.md for what can be built"
+        raise BuildError(f"{library.title} cannot build {request.graph.name} ({why})", remedy)
     request.plan.parent.mkdir(parents=True, exist_ok=True)
     with request.plan.open("wb") as file:
         file.write(plan)
@@ -188,7 +190,7 @@ def _configure(library: TensorRt, config: ConfigT, request: BuildRequest) -> Non
     if not request.external_kernels:
         config.set_tactic_sources(0)
     if request.target is not None and not library.set_target(config, request.target):
-        raise BuildError(f"TensorRT {library.version} builds for the GPU of this machine only", "build on the device")
+        raise BuildError(f"{library.title} builds for the GPU of this machine only", "build on the device")
 
 
 def _add_profiles(
@@ -244,7 +246,7 @@ def _write_timing_cache(config: ConfigT, path: Path) -> None:
 def _parser_errors(library: TensorRt, parser: ParserT, graph: Path) -> str:
     errors = [parser.get_error(index) for index in range(parser.num_errors)]
     reasons = " | ".join(f"node {error.node()}: {error.desc()}" for error in errors) or library.log.last_errors()
-    return f"TensorRT {library.version} cannot read {graph.name} ({reasons})"
+    return f"{library.title} cannot read {graph.name} ({reasons})"
 
 
 def _paced(tell: Tell) -> Callable[[str, int, int], bool]:

@@ -264,7 +264,7 @@ class TensorRtRuntime:
         self._inputs = tuple(tensor.name for tensor in owner.engines[0].inputs)
         self._most = {shapes: lanes[-1].most_batch for shapes, lanes in owner.lanes.items()}
         self._least = {shapes: lanes[0].least_batch for shapes, lanes in owner.lanes.items()}
-        self._description = f"TensorRT {owner.library.version} ({owner.gpu})"
+        self._description = f"{owner.library.title} ({owner.gpu})"
         # Runs also when nobody calls close, and before the interpreter takes the libraries apart.
         self._finalizer = weakref.finalize(self, owner.stop)
 

@@ -79,7 +79,7 @@ class Engine:
         engine: Any = self._runtime.deserialize_cuda_engine(payload)
         if engine is None:
             why = library.log.last_errors() or "no reason given"
-            message = f"TensorRT {library.version} refuses the engine of {title} ({why})"
+            message = f"{library.title} refuses the engine of {title} ({why})"
             raise UnavailableError(message, "build it again: edge-build --int8")
         self._engine: Any = engine
         names = [str(engine.get_tensor_name(place)) for place in range(engine.num_io_tensors)]

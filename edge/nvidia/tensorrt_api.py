@@ -98,12 +98,16 @@ class Log:
 
 
 class TensorRt:
-    """The library. Made by `load_tensorrt`."""
+    """The library. Made by `load_tensorrt`.
+
+    title: name and version, for people. strongly_typed: whether types are written in the graph.
+    """
 
     def __init__(self, module: ModuleType) -> None:
         self._module: Any = module
         self.version = str(module.__version__)
         self.is_rtx = module.__name__ == "tensorrt_rtx"
+        self.title = f"TensorRT{'-RTX' if self.is_rtx else ''} {self.version}"
         numbers = tuple(int(number) for number in re.findall(r"\d+", self.version)[:2])
         flags = module.NetworkDefinitionCreationFlag.__members__
         weak = "FP16" in module.BuilderFlag.__members__
@@ -249,7 +253,7 @@ class TensorRt:
             made = None
         if made is None:
             why = self.log.last_errors() or "it gave no reason"
-            raise UnavailableError(f"TensorRT {self.version} makes no {what} ({why})", "check the driver: nvidia-smi")
+            raise UnavailableError(f"{self.title} makes no {what} ({why})", "check the driver: nvidia-smi")
         return made
 
 

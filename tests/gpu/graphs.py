@@ -16,13 +16,13 @@ import numpy as np
 
 from edge.detect.input import InputBuilder
 from edge.detect.placement import place
-from edge.inference.prepare import read_model, reference_graph
+from edge.inference import prepare
 from edge.models.description import ModelDescription, description
 from edge.types import Picture, Plane, UInt8
 from tests.unit.models.published import model_file
 
 # width, height of a picture; scale; what that gives is the size of the engine
-DETECTORS = {"yunet_n": (1920, 1080, 640), "centerface": (1920, 1080, 640), "scrfd_500m": (1080, 1080, 640)}
+DETECTORS = {"yunet_n": (1920, 1152, 640), "centerface": (1920, 1152, 640), "scrfd_500m": (1080, 1080, 640)}
 INPUTS = 8
 
 
@@ -45,7 +45,7 @@ def free_graph(path: Path, model: ModelDescription, height_px: int, width_px: in
     """The graph of a detector with a free batch, as TensorRT is given it."""
     from edge.graph.batch import fix_size, free_batch
 
-    graph = free_batch(reference_graph(read_model(path), model))
+    graph = free_batch(prepare.reference_graph(prepare.read_model(path), model))
     return bytes(fix_size(graph, None, height_px, width_px).SerializeToString())
 
 
