@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from edge.errors import UnavailableError
 from edge.nvidia.tensorrt_api import TensorRt
 
 if TYPE_CHECKING:
+    from edge.nvidia.tensorrt_api import ContextT, EngineT, RuntimeT
+
     Dtype = np.dtype[Any]
 
 
@@ -39,7 +41,7 @@ class Profile:
 class Context:
     """One profile of an engine, ready to run on one stream."""
 
-    def __init__(self, library: TensorRt, context: Any, title: str) -> None:
+    def __init__(self, library: TensorRt, context: ContextT, title: str) -> None:
         self._library, self._context, self._title = library, context, title
 
     def set_shape(self, name: str, shape: tuple[int, ...]) -> None:
@@ -48,7 +50,7 @@ class Context:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of a tensor, once those of all inputs are set."""
-        return tuple(self._context.get_tensor_shape(name))
+        return _sides(self._context.get_tensor_shape(name))
 
     def set_address(self, name: str, address: int) -> None:
         """Where a tensor lies, for the runs that follow."""
@@ -75,31 +77,31 @@ class Engine:
 
     def __init__(self, library: TensorRt, payload: bytes, title: str) -> None:
         self._library, self._title = library, title
-        self._runtime: Any = library.runtime()
-        engine: Any = self._runtime.deserialize_cuda_engine(payload)
+        self._runtime: RuntimeT | None = library.runtime()
+        engine: EngineT | None = self._runtime.deserialize_cuda_engine(payload)
         if engine is None:
             why = library.log.last_errors() or "no reason given"
             message = f"{library.title} refuses the engine of {title} ({why})"
             raise UnavailableError(message, "build it again: edge-build --int8")
-        self._engine: Any = engine
+        self._engine: EngineT | None = engine
         names = [str(engine.get_tensor_name(place)) for place in range(engine.num_io_tensors)]
         self.tensors = tuple(
             IoTensor(
                 name,
                 library.is_input(engine, name),
                 library.dtype(engine.get_tensor_dtype(name)),
-                tuple(engine.get_tensor_shape(name)),
+                _sides(engine.get_tensor_shape(name)),
             )
             for name in names
         )
         self.inputs = tuple(tensor for tensor in self.tensors if tensor.is_input)
         self.outputs = tuple(tensor for tensor in self.tensors if not tensor.is_input)
-        self.profiles = tuple(self._profile(index) for index in range(engine.num_optimization_profiles))
+        self.profiles = tuple(_profile(engine, self.inputs, index) for index in range(engine.num_optimization_profiles))
         self.scratch_bytes = library.scratch_bytes(engine)
 
     def context(self, profile: Profile, stream: int, scratch: tuple[int, int] | None = None) -> Context:
         """A context for `profile`. scratch: address and size of memory to run in, shared with others; None: its own."""
-        context: Any = self._library.context(self._engine, own_scratch=scratch is None)
+        context = self._library.context(self._open_engine, own_scratch=scratch is None)
         if context is None:
             why = self._library.log.last_errors()
             raise UnavailableError(f"there is no context for the engine of {self._title} ({why})", "free some memory")
@@ -112,7 +114,7 @@ class Engine:
 
     def layers(self) -> list[dict[str, Any]]:
         """What TensorRT made of the network, a dictionary per layer; only names unless it was built with details."""
-        text = self._library.inspect(self._engine)
+        text = self._library.inspect(self._open_engine)
         layers = json.loads(text).get("Layers", [])
         return [layer if isinstance(layer, dict) else {"Name": str(layer)} for layer in layers]
 
@@ -120,11 +122,23 @@ class Engine:
         """Drop the engine; its contexts must have gone before."""
         self._engine = self._runtime = None
 
-    def _profile(self, index: int) -> Profile:
-        least: dict[str, tuple[int, ...]] = {}
-        most: dict[str, tuple[int, ...]] = {}
-        for tensor in self.inputs:
-            shapes = self._engine.get_tensor_profile_shape(tensor.name, index)
-            least[tensor.name], most[tensor.name] = tuple(shapes[0]), tuple(shapes[2])
-        first = self.inputs[0].name
-        return Profile(index, least[first][0], most[first][0], most)
+    @property
+    def _open_engine(self) -> EngineT:
+        if self._engine is None:
+            raise UnavailableError(f"the engine of {self._title} is closed")
+        return self._engine
+
+
+def _profile(engine: EngineT, inputs: Sequence[IoTensor], index: int) -> Profile:
+    least: dict[str, tuple[int, ...]] = {}
+    most: dict[str, tuple[int, ...]] = {}
+    for tensor in inputs:
+        shapes = engine.get_tensor_profile_shape(tensor.name, index)
+        least[tensor.name], most[tensor.name] = _sides(shapes[0]), _sides(shapes[2])
+    first = inputs[0].name
+    return Profile(index, least[first][0], most[first][0], most)
+
+
+def _sides(dims: Any) -> tuple[int, ...]:
+    """TensorRT's Dims can be iterated, which its types do not say."""
+    return tuple(int(side) for side in dims)

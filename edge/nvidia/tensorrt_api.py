@@ -51,6 +51,9 @@ if TYPE_CHECKING:       # annotations of other modules, which do not import Tens
     NetworkT: TypeAlias = trt.INetworkDefinition
     ConfigT: TypeAlias = trt.IBuilderConfig
     ParserT: TypeAlias = trt.OnnxParser
+    RuntimeT: TypeAlias = trt.Runtime
+    EngineT: TypeAlias = trt.ICudaEngine
+    ContextT: TypeAlias = trt.IExecutionContext
 
 
 class ProgressSink(Protocol):

@@ -105,6 +105,11 @@ install_project() {
     say "Python packages ($target)"
     .venv/bin/python -m pip install --quiet --editable "$target" || fail 69 "pip could not install the project" \
         "see its message above; without a network, set PIP_NO_INDEX=1 and PIP_FIND_LINKS=FOLDER with the wheels"
+    if [ "$profile" = test ]; then
+        # Not into the environment itself: they would pass for TensorRT there, and they depend on it.
+        .venv/bin/python -m pip install --quiet --upgrade --no-deps --target .venv/stubs tensorrt-stubs==10.13.0.35.1 ||
+            fail 69 "pip could not install the types of TensorRT" "see its message above"
+    fi
     printf '%s\n' "$key" >".venv/installed-$profile"
 }
 
