@@ -112,7 +112,7 @@ def build(
 
         memory_mib = available_memory_bytes() >> 20
         try:
-            return call_in_child(build_here, attempt, listen, timeout_s)
+            return _in_child(attempt, listen, timeout_s)
         except ChildDiedError as death:
             said = f"; TensorRT's last errors: {' | '.join(errors[-3:])}" if errors else ""
             failures.append(f"{_limits(attempt)} {death}, {memory_mib} MiB were free at its start{said}")
@@ -120,13 +120,18 @@ def build(
             failures.append(f"{_limits(attempt)} {error.message}")
             if not MEMORY_TEXT.search(error.message):
                 raise
-        finally:
-            if failures:
-                _remove(attempt.plan)
     raise BuildError(
         f"the build of {request.graph.name} failed {len(failures)} times: {'; '.join(failures)}",
         "stop other programs that use memory (edge-daemon too), or give a smaller --workspace or a single --batch",
     )
+
+
+def _in_child(request: BuildRequest, listen: Tell, timeout_s: float) -> BuildResult:
+    try:
+        return call_in_child(build_here, request, listen, timeout_s)
+    except BaseException:
+        _remove(request.plan)
+        raise
 
 
 def ladder(request: BuildRequest) -> Iterator[BuildRequest]:
