@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from edge.errors import DetectorError, UnavailableError
 from edge.telemetry import refuse_telemetry
@@ -24,10 +24,11 @@ class OnnxRuntime:
     """A session with one thread of its own, so that frames, not layers, share the cores: no barriers, no idling.
 
     One session runs all sizes: weights are in memory once. graph: serialised, one uint8 (1, H, W, 3) input. title: for
-    messages. Thread-safe. Raises UnavailableError when ONNX Runtime is missing or refuses the graph.
+    messages. kind: of graph, for `describe`. Thread-safe. Raises UnavailableError when ONNX Runtime is missing or
+    refuses the graph.
     """
 
-    def __init__(self, graph: bytes, title: str) -> None:
+    def __init__(self, graph: bytes, title: str, kind: str = "") -> None:
         onnxruntime = load_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -41,12 +42,12 @@ class OnnxRuntime:
         # Sums that die away in black pictures become denormal numbers, which take a hundred times as long.
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
         try:
-            self._session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+            self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:      # its exceptions share no base class
             raise UnavailableError(f"ONNX Runtime refuses {title} ({error})", "check the model file") from error
         self._input_name = self._session.get_inputs()[0].name
         self._output_names = [output.name for output in self._session.get_outputs()]
-        self._version = onnxruntime.__version__
+        self._description = f"ONNX Runtime {onnxruntime.__version__} (CPU){f', {kind}' if kind else ''}"
 
     def run(self, picture: UInt8) -> dict[str, Float32]:
         """Feature maps by name. Raises DetectorError when the run fails."""
@@ -58,8 +59,8 @@ class OnnxRuntime:
 
     def describe(self) -> str:
         """For people."""
-        return f"ONNX Runtime {self._version} (CPU)"
+        return self._description
 
     def close(self) -> None:
-        """Drop the session and its memory."""
-        del self._session
+        """Drop the session and its memory. Harmless when repeated."""
+        self._session = None

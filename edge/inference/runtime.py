@@ -105,7 +105,7 @@ def _open_tensorrt(path: Path, model: ModelDescription, directory: Path, require
     from edge.inference.fallback import EngineRuntime, check_probe
     from edge.inference.tensorrt import TensorRtRuntime
 
-    runtime = TensorRtRuntime(payloads, model.title)
+    runtime = TensorRtRuntime(payloads, model.title, stored[0].manifest.precision.kind)
     try:
         for engine in stored:
             check_probe(runtime, engine)
@@ -143,7 +143,7 @@ def _open_onnx_engine(path: Path, model: ModelDescription, directory: Path) -> R
         return None
     model_sha256 = hashlib.sha256(read_model(path)).hexdigest()
     payload = load_engine(stored, this_device(), model_sha256, description_hash(model))
-    runtime = OnnxRuntime(payload, model.title)
+    runtime = OnnxRuntime(payload, model.title, f"{stored.manifest.precision.kind} engine")
     try:
         check_probe(runtime, stored)
     except BaseException:

@@ -250,21 +250,22 @@ def _without_frames(error: BaseException) -> BaseException:
 class TensorRtRuntime:
     """Engines of one network, each for one input size. `run` may be called from several threads at once.
 
-    payloads: plans as `edge.engines.store.load_engine` gives them. title: of the network, for messages.
+    payloads: plans as `edge.engines.store.load_engine` gives them. title: of the network, for messages. kind: of
+    engine, for `describe`.
     Calls of the same size from several threads share a batch, up to the largest that the engine was built for.
     Raises UnavailableError when CUDA or TensorRT is not there or refuses a plan.
 
     `run` raises DetectorError when one run failed, and DeviceLostError from when on the GPU takes no more work.
     """
 
-    def __init__(self, payloads: Sequence[bytes], title: str) -> None:
+    def __init__(self, payloads: Sequence[bytes], title: str, kind: str = "") -> None:
         self._owner = _Owner(payloads, title)
         self._title = title
         owner = self._owner
         self._inputs = tuple(tensor.name for tensor in owner.engines[0].inputs)
         self._most = {shapes: lanes[-1].most_batch for shapes, lanes in owner.lanes.items()}
         self._least = {shapes: lanes[0].least_batch for shapes, lanes in owner.lanes.items()}
-        self._description = f"{owner.library.title} ({owner.gpu})"
+        self._description = f"{owner.library.title} ({owner.gpu}{f', {kind}' if kind else ''})"
         # Runs also when nobody calls close, and before the interpreter takes the libraries apart.
         self._finalizer = weakref.finalize(self, owner.stop)
 

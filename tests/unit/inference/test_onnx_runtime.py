@@ -82,9 +82,3 @@ def test_closed_is_closed(runtime: Runtime) -> None:
     runtime.close()
     with pytest.raises(DetectorError):
         runtime.run(np.zeros((1, 64, 64, 3), np.uint8))
-
-
-def test_tensorrt_is_not_there_yet(shared_data: Path) -> None:
-    with pytest.raises(UnavailableError, match="TensorRT") as caught:
-        open_runtime("tensorrt", model_file(shared_data, "yunet_n"), description("yunet_n"))
-    assert caught.value.exit_code == 69
