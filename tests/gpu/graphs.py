@@ -2,7 +2,8 @@
 
     python -m tests.gpu.graphs .gpu/graphs      # on a machine with the test data; writes a few MB
 
-For each network NAME.onnx (every side fixed but the batch) and NAME.npz (eight inputs, cut from real photos).
+For each network NAME.onnx (every side fixed but the batch) and NAME.npz (eight inputs, from real photos where it is a
+detector); yunet_n.published.onnx, as it is fetched; clip.npz, frames of a real clip in NV12.
 """
 
 from __future__ import annotations
@@ -21,9 +22,16 @@ from edge.models.description import ModelDescription, description
 from edge.types import Picture, Plane, UInt8
 from tests.unit.models.published import model_file
 
-# width, height of a picture; scale; what that gives is the size of the engine
-DETECTORS = {"yunet_n": (1920, 1152, 640), "centerface": (1920, 1152, 640), "scrfd_500m": (1080, 1080, 640)}
+# name: model, width and height of a picture, scale; what they give is the size of the engine
+DETECTORS = {
+    "yunet_n": ("yunet_n", 1280, 768, 640),
+    "yunet_n_small": ("yunet_n", 1280, 768, 320),
+    "centerface": ("centerface", 1280, 768, 640),
+    "scrfd_500m": ("scrfd_500m", 1080, 1080, 640),
+    "retinaface_mb025": ("retinaface_mb025", 1280, 768, 640),
+}
 INPUTS = 8
+CLIP, CLIP_FRAMES, CLIP_SIZE = "single_face_01.mp4", 8, (1280, 768)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,14 +39,34 @@ def main(arguments: Sequence[str]) -> int:
     target, data = Path(arguments[0]), Path(__file__).parents[3] / "shared" / "data"
     target.mkdir(parents=True, exist_ok=True)
     photos = sorted((data / "photos" / "calibration").iterdir())[:INPUTS]
-    for name, (width, height, scale) in DETECTORS.items():
-        model = description(name)
+    for name, (described, width, height, scale) in DETECTORS.items():
+        model = description(described)
         inputs = np.concatenate([detector_input(photo, model, width, height, scale) for photo in photos])
-        graph = free_graph(model_file(data, name), model, inputs.shape[1], inputs.shape[2])
+        graph = free_graph(model_file(data, described), model, inputs.shape[1], inputs.shape[2])
         (target / f"{name}.onnx").write_bytes(graph)
         np.savez_compressed(target / f"{name}.npz", picture=inputs)
         print(f"{name}: {inputs.shape[2]}x{inputs.shape[1]}, {len(graph) >> 10} KiB")
+    (target / "yunet_n.published.onnx").write_bytes(model_file(data, "yunet_n").read_bytes())
+    luma, chroma = nv12_frames(data / "videos" / "real" / CLIP)
+    np.savez_compressed(target / "clip.npz", luma=luma, chroma=chroma)
     return 0
+
+
+def nv12_frames(clip: Path) -> tuple[UInt8, UInt8]:
+    """Frames spread over a clip: luma (N, H, W) and chroma (N, H/2, W/2, 2)."""
+    capture = cv2.VideoCapture(str(clip))
+    count = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
+    lumas, chromas = [], []
+    for number in range(CLIP_FRAMES):
+        capture.set(cv2.CAP_PROP_POS_FRAMES, number * count // CLIP_FRAMES)
+        done, pixels = capture.read()
+        assert done, f"{clip}: no frame {number}"
+        width, height = CLIP_SIZE
+        planar = cv2.cvtColor(cv2.resize(pixels, CLIP_SIZE, interpolation=cv2.INTER_AREA), cv2.COLOR_BGR2YUV_I420)
+        lumas.append(planar[:height])
+        chromas.append(planar[height:].reshape(2, height // 2, width // 2).transpose(1, 2, 0))
+    capture.release()
+    return np.stack(lumas).astype(np.uint8), np.stack(chromas).astype(np.uint8)
 
 
 def free_graph(path: Path, model: ModelDescription, height_px: int, width_px: int) -> bytes:
