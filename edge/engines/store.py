@@ -136,14 +136,11 @@ def find_engine(
 
 def find_engines(directory: Path, model_name: str, backend: EngineBackend) -> list[StoredEngine]:
     """All engines of a model, one per input size. Raises what `find_engine` raises."""
-    found = []
-    for path in sorted(directory.glob(f"{model_name}-{backend}-*.json")):
-        size = re.fullmatch(rf"{re.escape(model_name)}-{backend}-(?:any|(\d+)x(\d+))\.json", path.name)
-        if size is not None:
-            width, height = (int(size[1]), int(size[2])) if size[1] else (None, None)
-            stored = find_engine(directory, model_name, backend, height, width)
-            found += [stored] if stored is not None else []
-    return found
+    name = re.compile(rf"{re.escape(model_name)}-{backend}-(?:any|(\d+)x(\d+))(?:\.json|-[0-9a-f]{{12}}\.\w+)")
+    matches = [match for path in directory.glob(f"{model_name}-{backend}-*") if (match := name.fullmatch(path.name))]
+    sizes = {(int(match[2]), int(match[1])) if match[1] else (None, None) for match in matches}
+    each = [find_engine(directory, model_name, backend, *size) for size in sorted(sizes, key=str)]
+    return [stored for stored in each if stored is not None]
 
 
 def load_engine(

@@ -12,6 +12,7 @@ import pytest
 
 from edge.anonymize.gate import Anonymizer
 from edge.detect.detector import Detector
+from edge.errors import ConfigError, DeviceLostError, EdgeError
 from edge.messages import Summary
 from edge.pipeline import Pipeline
 from edge.settings import DetectSettings, RunSettings
@@ -134,6 +135,22 @@ def test_a_detector_that_hangs_is_taken_for_dead(sample: Path, tmp_path: Path, d
     assert 100 <= sum(summary.whole_frames.values()) <= 150
     assert visible(sample, tmp_path / "out.mp4", face_box) == []
     time.sleep(2.0)     # its thread ends by itself
+
+
+@pytest.mark.parametrize("kind", [DeviceLostError, ConfigError])
+def test_what_no_later_frame_will_cure_ends_the_job(
+    sample: Path, tmp_path: Path, detector: Detector, kind: type[EdgeError]
+) -> None:
+    """P7: a broken GPU ends the process with its exit code. What was written by then is masked."""
+
+    def fail() -> Any:
+        raise kind("the GPU is lost")
+
+    with pytest.raises(kind, match="the GPU is lost"):
+        run(sample, tmp_path / "out.mp4", FaultyDetector(detector, fail, range(150, 1000)))
+    assert not (tmp_path / "out.mp4").exists()
+    for part in tmp_path.glob("*.part"):
+        assert visible(sample, part, face_box) == []
 
 
 def test_masks_that_fail_hide_the_frame_whole(

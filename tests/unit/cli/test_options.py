@@ -37,6 +37,9 @@ def test_values_arrive() -> None:
     assert settings.mask.color == (0, 128, 255)
     assert settings.record.quality == 18
     assert settings.mask.zones[0].kind == "always"
+    settings = parse("--backend", "tensorrt", "--engine-dir", "/srv/engines", "--require-gpu")
+    assert (settings.detect.backend, settings.detect.engine_dir) == ("tensorrt", Path("/srv/engines"))
+    assert settings.detect.require_gpu
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,7 @@ def test_bad_values_exit_64(words: list[str], capsys: pytest.CaptureFixture[str]
         (["--replacewith", "image"], UsageError),
         (["--replacewith", "image", "--replaceimg", "missing.png"], InputError),
         (["--scale", "640x360", "--scales", "320"], UsageError),
+        (["--backend", "onnxruntime", "--require-gpu"], UsageError),
         (["--zone", "always:0,0;1,1"], UsageError),
         (["--zone", "sometimes:0,0;1,0;1,1"], UsageError),
         (["--credentials", "missing"], InputError),

@@ -89,6 +89,12 @@ def test_one_engine_per_size_or_one_for_all(directory: Path) -> None:
     assert load_engine(any_size, replace(ORIN, tensorrt=None, compute_capability=None, cuda=None)) == b"any"
 
 
+def test_an_orphan_counts_when_all_are_asked_for(directory: Path) -> None:
+    manifest_path(directory, "yunet_n-tensorrt-640x384").unlink()
+    with pytest.raises(ConfigError, match="there is no manifest beside it"):
+        find_engines(directory, "yunet_n", "tensorrt")
+
+
 def test_a_new_engine_replaces_the_old(directory: Path) -> None:
     old = find(directory).path
     new = write_engine(directory, b"better", manifest())
