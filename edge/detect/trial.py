@@ -20,7 +20,7 @@ def try_model(resolved: ResolvedModel) -> str:
     model = resolved.description
     if model.family not in READERS:
         raise UnavailableError(f"there is no reader for models of the family {model.family}", "see docs/models.md")
-    runtime = open_runtime("auto", resolved.path, model)
+    runtime = open_runtime("onnxruntime", resolved.path, model)
     try:
         for height, width in _SIZES_PX:
             maps = runtime.run(np.full((1, height, width, 3), 128, np.uint8))

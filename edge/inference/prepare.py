@@ -6,10 +6,15 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edge.errors import UnavailableError
 from edge.models.description import ModelDescription
+
+if TYPE_CHECKING:
+    import onnx
 
 # Part of the cache key: raise it whenever a pass changes what it produces.
 PASSES_VERSION = 2
@@ -41,27 +46,53 @@ def prepared_graph(path: Path, model: ModelDescription) -> bytes:
 
 def build_graph(published: bytes, model: ModelDescription) -> bytes:
     """Run all passes. Raises UnavailableError when the graph is not what `model` describes."""
+    from edge.graph.strips import split_into_strips
+
+    graph = reference_graph(published, model)
+    with _refused_as_unavailable(model):
+        graph = split_into_strips(graph, model.input.stride_multiple)
+        _check(graph)
+    return bytes(graph.SerializeToString())
+
+
+def reference_graph(published: bytes, model: ModelDescription) -> onnx.ModelProto:
+    """Run all passes but the cut into strips, which only ONNX Runtime on a CPU gains from.
+
+    uint8 ``picture`` (1, height, width, 3) RGB in, float32 ``stride_N`` maps out, opset 13, any size. What ranges are
+    collected on and INT8 graphs are made from. Raises UnavailableError when the graph is not what `model` describes.
+    """
     import onnx
 
     from edge.graph.clean import free_size, simplify
     from edge.graph.fold import fold_linear_pairs
     from edge.graph.heads import expose_heads
     from edge.graph.preprocess import fuse_input
-    from edge.graph.strips import split_into_strips
 
-    try:
+    with _refused_as_unavailable(model):
         graph = simplify(onnx.load_from_string(published))
         graph = expose_heads(graph, [model.output_names(head) for head in model.heads], model.strides)
         graph = fold_linear_pairs(graph)
         graph = fuse_input(graph, model.input.colour, model.input.mean, model.input.scale)
-        graph = split_into_strips(free_size(graph), model.input.stride_multiple)
-        onnx.checker.check_model(graph, full_check=True)
+        graph = free_size(graph)
+        _check(graph)
+    return graph
+
+
+def _check(graph: onnx.ModelProto) -> None:
+    import onnx
+
+    onnx.checker.check_model(graph, full_check=True)
+
+
+@contextlib.contextmanager
+def _refused_as_unavailable(model: ModelDescription) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:      # onnx and onnxslim raise anything from KeyError to their own types
         why = error.message if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
         raise UnavailableError(
             f"the graph of {model.title} cannot be prepared ({why})", "check the file with: edge-models check FILE"
         ) from error
-    return bytes(graph.SerializeToString())
 
 
 def read_model(path: Path) -> bytes:

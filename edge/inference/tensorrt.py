@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from edge.errors import DetectorError, DeviceLostError, EdgeError
 from edge.inference.lane import Inputs, Lane
 from edge.nvidia.cuda import Cuda, immortal
@@ -51,8 +54,8 @@ class _Call:
 class _Owner:
     """Everything on the GPU, in a thread of its own. Holds no reference to its `TensorRtRuntime`."""
 
-    def __init__(self, payloads: Sequence[bytes], title: str) -> None:
-        self._title = title
+    def __init__(self, payloads: Sequence[bytes], title: str, graphs: bool) -> None:
+        self._title, self._graphs = title, graphs
         self._incoming: queue.SimpleQueue[_Request | _Call | None] = queue.SimpleQueue()
         self._pending: deque[_Request | _Call | None] = deque()
         self._lock = threading.Lock()
@@ -125,7 +128,7 @@ class _Owner:
         for engine in self.engines:
             for profile in engine.profiles:
                 shapes = tuple(profile.shapes[tensor.name][1:] for tensor in engine.inputs)
-                self.lanes.setdefault(shapes, []).append(Lane(cuda, engine, profile, self._scratch))
+                self.lanes.setdefault(shapes, []).append(Lane(cuda, engine, profile, self._scratch, self._graphs))
         for lanes in self.lanes.values():
             lanes.sort(key=lambda lane: lane.most_batch)
 
@@ -251,15 +254,15 @@ class TensorRtRuntime:
     """Engines of one network, each for one input size. `run` may be called from several threads at once.
 
     payloads: plans as `edge.engines.store.load_engine` gives them. title: of the network, for messages. kind: of
-    engine, for `describe`.
+    engine, for `describe`. graphs: see `Lane`.
     Calls of the same size from several threads share a batch, up to the largest that the engine was built for.
     Raises UnavailableError when CUDA or TensorRT is not there or refuses a plan.
 
     `run` raises DetectorError when one run failed, and DeviceLostError from when on the GPU takes no more work.
     """
 
-    def __init__(self, payloads: Sequence[bytes], title: str, kind: str = "") -> None:
-        self._owner = _Owner(payloads, title)
+    def __init__(self, payloads: Sequence[bytes], title: str, kind: str = "", graphs: bool = True) -> None:
+        self._owner = _Owner(payloads, title, graphs)
         self._title = title
         owner = self._owner
         self._inputs = tuple(tensor.name for tensor in owner.engines[0].inputs)
@@ -281,6 +284,16 @@ class TensorRtRuntime:
     def run_network(self, inputs: Inputs) -> dict[str, Float32]:
         """Outputs by name, as float32, for a network with any inputs, batch first."""
         return self._owner.submit(self._request(inputs))     # type: ignore[no-any-return]
+
+    def example(self, batch: int) -> dict[str, npt.NDArray[Any]]:
+        """Inputs of the first engine's size, the same at every call: bytes, or normal numbers."""
+        random = np.random.default_rng(0)
+        made: dict[str, npt.NDArray[Any]] = {}
+        for tensor in self._owner.engines[0].inputs:
+            shape = (batch, *tensor.shape[1:])
+            values = random.integers(0, 256, shape) if tensor.dtype == np.uint8 else random.normal(size=shape)
+            made[tensor.name] = values.astype(tensor.dtype)
+        return made
 
     def time(self, inputs: Inputs, runs: int) -> list[float]:
         """Milliseconds that the GPU took for `inputs` as one batch, for each of `runs` runs; without copies."""

@@ -49,12 +49,13 @@ def first_gpu() -> Gpu | NoGpu:
         except AttributeError:
             return NoGpu(f"libcuda.so.1 has no {function}; it is not NVIDIA's")
         if status != _CUDA_SUCCESS:
-            return NoGpu(f"{function} failed with {_error_name(library, status)}")
+            return NoGpu(f"{function} failed with {error_name(library, status)}")
     cuda = f"{version.value // 1000}.{version.value % 1000 // 10}"
     return Gpu(name.value.decode(errors="replace"), f"{major.value}.{minor.value}", cuda)
 
 
-def _error_name(library: ctypes.CDLL, status: int) -> str:
+def error_name(library: ctypes.CDLL, status: int) -> str:
+    """Such as ``CUDA_ERROR_NO_DEVICE``. library: libcuda."""
     text = ctypes.c_char_p()
     try:
         library.cuGetErrorName(status, ctypes.byref(text))

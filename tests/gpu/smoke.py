@@ -52,6 +52,11 @@ def main(arguments: Sequence[str]) -> int:
         times = runtime.time({"picture": inputs[:batch]}, 100)
         wall_s = _wall_s(runtime, inputs[:batch])
         print(f"batch {batch}: GPU {statistics.median(times):.3f} ms, with copies {wall_s * 1e3:.3f} ms", flush=True)
+    plain = TensorRtRuntime([request.plan.read_bytes()], name, graphs=False)
+    times, wall_s = plain.time({"picture": inputs[:1]}, 100), _wall_s(plain, inputs[:1])
+    print(f"batch 1, plain: GPU {statistics.median(times):.3f} ms, with copies {wall_s * 1e3:.3f} ms", flush=True)
+    print(f"graph: {next(iter(runtime._owner.lanes.values()))[0]._run_graph}", flush=True)
+    plain.close()
     with ThreadPoolExecutor(8) as threads:
         started_s = time.monotonic()
         list(threads.map(lambda number: runtime.run(inputs[number % 8][None]), range(800)))

@@ -1,0 +1,150 @@
+"""Builds, opens and times candidates with TensorRT on the GPU of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from build_engines.tensorrt_builder import (
+    DEFAULT_LEVEL,
+    BuildRequest,
+    Retrying,
+    Said,
+    Step,
+    build,
+    default_workspace_bytes,
+)
+from edge.device import Device, this_device
+from edge.errors import UnavailableError
+from edge.inference.tensorrt import TensorRtRuntime
+from edge.nvidia.tensorrt_api import load_tensorrt
+
+if TYPE_CHECKING:
+    from build_engines.backend import Built, Candidate, Timing
+
+ROUNDS = 5          # candidates take turns, so that clocks and heat are shared
+RUNS = 20           # of each candidate per turn
+WARM_UP_RUNS = 10
+PROFILE_RUNS = 20
+
+
+def timing_cache_path(directory: Path, device: Device) -> Path:
+    """Kernel times are those of one GPU and one TensorRT; TensorRT checks that, too."""
+    return directory / f"timing-{device.tensorrt}-sm{device.compute_capability}-cuda{device.cuda}.cache"
+
+
+class TensorRtBackend:
+    """Part of `build_engines.backend.BuildBackend`.
+
+    work: directory for graphs and plans. cache_dir: of the timing cache. workspace_bytes: None chooses by free memory.
+    external_kernels: see `BuildRequest`. Raises UnavailableError where TensorRT cannot be used.
+    """
+
+    name = "tensorrt"
+
+    def __init__(
+        self,
+        work: Path,
+        cache_dir: Path,
+        batches: Sequence[int] = (1, 8),
+        workspace_bytes: int | None = None,
+        level: int = DEFAULT_LEVEL,
+        external_kernels: bool = True,
+        timeout_s: float = 3600.0,
+    ) -> None:
+        self._device = this_device()
+        if self._device.unsupported:
+            raise UnavailableError(self._device.unsupported, "or build for the processor: --backend onnxruntime")
+        self._library = load_tensorrt()
+        self._work, self._batches = work, tuple(sorted(set(batches)))
+        self._cache = timing_cache_path(cache_dir, self._device)
+        self._workspace_bytes, self._level = workspace_bytes, level
+        self._external_kernels, self._timeout_s = external_kernels, timeout_s
+
+    def describe(self) -> Device:
+        """This machine."""
+        return self._device
+
+    @property
+    def strongly_typed(self) -> bool:
+        """Whether FP16 has to be written into graphs (`build_engines.half`)."""
+        return self._library.strongly_typed
+
+    def build_plan(
+        self, graph: bytes, name: str, half: bool, int8: bool, progress: Callable[[str], None]
+    ) -> tuple[Path, float, str]:
+        """Build one plan; its path, the seconds that it took and the end of TensorRT's log. Raises BuildError."""
+        self._work.mkdir(parents=True, exist_ok=True)
+        path = self._work / f"{name}.onnx"
+        path.write_bytes(graph)
+        request = BuildRequest(
+            path,
+            self._work / f"{name}.plan",
+            self._batches,
+            half=half,
+            int8=int8,
+            workspace_bytes=self._workspace_bytes or default_workspace_bytes(),
+            level=self._level,
+            timing_cache=self._cache,
+            external_kernels=self._external_kernels,
+        )
+        try:
+            built = build(request, lambda message: _tell(message, progress), self._timeout_s)
+        finally:
+            path.unlink(missing_ok=True)
+        return request.plan, built.seconds, built.log_tail
+
+    def build(self, candidate: Candidate, half: bool = True, progress: Callable[[str], None] = print) -> Built:
+        """See `BuildBackend`."""
+        from build_engines.backend import Built
+
+        plan, seconds, log_tail = self.build_plan(
+            candidate.graph, candidate.name, half, bool(candidate.int8), progress
+        )
+        return Built(candidate, plan, plan.stat().st_size, log_tail, seconds)
+
+    def open(self, built: Built) -> TensorRtRuntime:
+        """See `BuildBackend`."""
+        return TensorRtRuntime([built.payload.read_bytes()], built.candidate.name)
+
+    def time(self, built: Sequence[Built], batch: int) -> list[Timing]:
+        """Median time of the GPU for one batch, in milliseconds; all are measured in turns."""
+        from build_engines.backend import Timing
+
+        taken: list[list[float]] = [[] for _ in built]
+        with contextlib.ExitStack() as stack:
+            runtimes = [stack.enter_context(contextlib.closing(self.open(one))) for one in built]
+            inputs = runtimes[0].example(batch) if runtimes else {}
+            for runtime in runtimes:
+                runtime.time(inputs, WARM_UP_RUNS)
+            for _ in range(ROUNDS):
+                for runtime, times in zip(runtimes, taken, strict=True):
+                    times.extend(runtime.time(inputs, RUNS))
+        return [
+            Timing(one.candidate.name, batch, *median_and_spread(times), len(times))
+            for one, times in zip(built, taken, strict=True)
+        ]
+
+    def layer_times(self, built: Built) -> dict[str, float]:
+        """Milliseconds per layer of the engine at the smallest batch, reformats among them."""
+        with contextlib.closing(self.open(built)) as runtime:
+            return runtime.profile(runtime.example(self._batches[0]), PROFILE_RUNS)
+
+
+def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
+    """Median, and the distance between the quartiles."""
+    low, middle, high = statistics.quantiles(times, n=4)
+    return middle, high - low
+
+
+def _tell(message: Step | Said | Retrying, progress: Callable[[str], None]) -> None:
+    if isinstance(message, Step):
+        progress(f"{message.phase}{f' {message.step}/{message.steps}' if message.steps else ''}")
+    elif isinstance(message, Retrying):
+        limits = f"{message.workspace_bytes >> 20} MiB of workspace, level {message.level}"
+        progress(f"the build failed ({message.why}); trying again with {limits}")
+    elif message.severity.endswith("error"):
+        progress(f"TensorRT: {message.text}")
