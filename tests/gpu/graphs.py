@@ -1,27 +1,40 @@
 """Networks and inputs for the tests on the GPU machine, made beforehand where the models and all packages are.
 
-    python -m tests.gpu.graphs .gpu/graphs      # on a machine with the test data; writes a few MB
+    python -m tests.gpu.graphs .gpu/graphs      # on a machine with the test data; writes about 50 MB
 
-For each network NAME.onnx (every side fixed but the batch) and NAME.npz (eight inputs, from real photos where it is a
-detector); yunet_n.published.onnx, as it is fetched; clip.npz, frames of a real clip in NV12.
+Bring the folder to the GPU machine, put it where it stays, and name that place in $EDGE_GPU_GRAPHS.
+
+For each network NAME.onnx and NAME.int8.onnx (every side fixed but the batch) and NAME.npz (eight inputs, from real
+photos); yunet_n.published.onnx, as it is fetched; clip.npz, frames of a real clip in NV12.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxslim
 
+from calibration.collect import collect
+from calibration.observers import amax
+from calibration.quantize import calibrated_tensors, quantize
 from edge.detect.input import InputBuilder
 from edge.detect.placement import place
-from edge.inference import prepare
+from edge.graph.batch import fix_size, free_batch
+from edge.graph.clean import fold_batch_norm, raise_opset
+from edge.graph.layers import layers
+from edge.inference.prepare import read_model, reference_graph
 from edge.models.description import ModelDescription, description
 from edge.types import Picture, Plane, UInt8
 from tests.unit.models.published import model_file
 
+Inputs = dict[str, npt.NDArray[Any]]
 # name: model, width and height of a picture, scale; what they give is the size of the engine
 DETECTORS = {
     "yunet_n": ("yunet_n", 1280, 768, 640),
@@ -30,7 +43,13 @@ DETECTORS = {
     "scrfd_500m": ("scrfd_500m", 1080, 1080, 640),
     "retinaface_mb025": ("retinaface_mb025", 1280, 768, 640),
 }
+# name: file; input; height, width; what is taken off a pixel and what it is then divided by
+OTHERS = {
+    "mobileface": ("embedding/mobileface_id_v3_256.onnx", "data", 112, 112, 127.5, 127.5),
+    "realesr": ("generator/realesr_animevideov3_x4.onnx", "input", 128, 160, 0.0, 255.0),
+}
 INPUTS = 8
+CALIBRATION_PHOTOS = 40
 CLIP, CLIP_FRAMES, CLIP_SIZE = "single_face_01.mp4", 8, (1280, 768)
 
 
@@ -38,53 +57,84 @@ def main(arguments: Sequence[str]) -> int:
     """Write everything into the folder that is named."""
     target, data = Path(arguments[0]), Path(__file__).parents[3] / "shared" / "data"
     target.mkdir(parents=True, exist_ok=True)
-    photos = sorted((data / "photos" / "calibration").iterdir())[:INPUTS]
+    photos = sorted((data / "photos" / "calibration").iterdir())[:CALIBRATION_PHOTOS]
     for name, (described, width, height, scale) in DETECTORS.items():
         model = description(described)
-        inputs = np.concatenate([detector_input(photo, model, width, height, scale) for photo in photos])
-        graph = free_graph(model_file(data, described), model, inputs.shape[1], inputs.shape[2])
-        (target / f"{name}.onnx").write_bytes(graph)
-        np.savez_compressed(target / f"{name}.npz", picture=inputs)
-        print(f"{name}: {inputs.shape[2]}x{inputs.shape[1]}, {len(graph) >> 10} KiB")
+        inputs = [{"picture": detector_input(photo, model, width, height, scale)} for photo in photos]
+        write(target, name, reference_graph(read_model(model_file(data, described)), model), inputs)
+    for name, (file, tensor, height, width, mean, scale_) in OTHERS.items():
+        inputs = [{tensor: crop(photo, height, width, mean, scale_)} for photo in photos]
+        slim = onnxslim.slim(onnx.load(data / "models" / file), input_shapes=[f"{tensor}:1,3,{height},{width}"])
+        write(target, name, fold_batch_norm(raise_opset(slim)), inputs)
     (target / "yunet_n.published.onnx").write_bytes(model_file(data, "yunet_n").read_bytes())
     luma, chroma = nv12_frames(data / "videos" / "real" / CLIP)
     np.savez_compressed(target / "clip.npz", luma=luma, chroma=chroma)
     return 0
 
 
+def write(target: Path, name: str, reference: onnx.ModelProto, inputs: Sequence[Inputs]) -> None:
+    """The float graph, the INT8 graph, the inputs. Calibrated on all inputs; the first eight are kept."""
+    shape = next(iter(inputs[0].values())).shape
+    height, width = shape[1:3] if shape[-1] == 3 else shape[2:4]
+    plan = int8_layers(reference)
+    histograms = collect(reference, iter(inputs), calibrated_tensors(reference, plan))
+    quantised = quantize(reference, amax(histograms, "entropy"), plan)
+    for variant, model in ((name, reference), (f"{name}.int8", quantised)):
+        graph = fix_size(free_batch(model), None, height, width)
+        (target / f"{variant}.onnx").write_bytes(graph.SerializeToString())
+    kept = {key: np.concatenate([each[key] for each in inputs[:INPUTS]]) for key in inputs[0]}
+    np.savez_compressed(target / f"{name}.npz", **kept)  # type: ignore[arg-type]
+    print(f"{name}: {width}x{height}, {len(plan)} layers of {len(layers(reference))} in INT8", flush=True)
+
+
+def int8_layers(model: onnx.ModelProto) -> frozenset[str]:
+    """Those that INT8 pays for most often: dense and pointwise, with channels enough, neither first nor last."""
+    return frozenset(
+        layer.name
+        for layer in layers(model)
+        if layer.kind in ("dense", "pointwise") and not (layer.first or layer.last)
+        and min(layer.in_channels, layer.out_channels) >= 16
+    )   # fmt: skip
+
+
+def detector_input(photo: Path, model: ModelDescription, width_px: int, height_px: int, scale_px: int) -> UInt8:
+    """A photo, as if a camera of this size had taken it, as the detector gets it."""
+    picture = Picture(width_px, height_px, "bgr", (Plane(resized(photo, width_px, height_px)),))
+    placement = place(width_px, height_px, picture.pixel_aspect, scale_px, model.input.stride_multiple)
+    return InputBuilder().build(picture, [placement])[0].copy()
+
+
+def crop(photo: Path, height_px: int, width_px: int, mean: float, scale: float) -> npt.NDArray[np.float32]:
+    """A photo as float32 (1, 3, H, W), red first."""
+    pixels = resized(photo, width_px, height_px)[:, :, ::-1].transpose(2, 0, 1)[None]
+    return np.ascontiguousarray((pixels - np.float32(mean)) / np.float32(scale), np.float32)
+
+
+def resized(photo: Path, width_px: int, height_px: int) -> UInt8:
+    """Pixels of a photo, blue first."""
+    pixels = cv2.imread(str(photo))
+    assert pixels is not None, photo
+    return cv2.resize(pixels, (width_px, height_px), interpolation=cv2.INTER_AREA).astype(np.uint8, copy=False)
+
+
 def nv12_frames(clip: Path) -> tuple[UInt8, UInt8]:
     """Frames spread over a clip: luma (N, H, W) and chroma (N, H/2, W/2, 2)."""
+    both = list(_nv12(clip))
+    return np.stack([luma for luma, _ in both]), np.stack([chroma for _, chroma in both])
+
+
+def _nv12(clip: Path) -> Iterator[tuple[UInt8, UInt8]]:
     capture = cv2.VideoCapture(str(clip))
     count = int(capture.get(cv2.CAP_PROP_FRAME_COUNT))
-    lumas, chromas = [], []
     for number in range(CLIP_FRAMES):
         capture.set(cv2.CAP_PROP_POS_FRAMES, number * count // CLIP_FRAMES)
         done, pixels = capture.read()
         assert done, f"{clip}: no frame {number}"
         width, height = CLIP_SIZE
         planar = cv2.cvtColor(cv2.resize(pixels, CLIP_SIZE, interpolation=cv2.INTER_AREA), cv2.COLOR_BGR2YUV_I420)
-        lumas.append(planar[:height])
-        chromas.append(planar[height:].reshape(2, height // 2, width // 2).transpose(1, 2, 0))
+        planar = planar.astype(np.uint8, copy=False)
+        yield planar[:height], planar[height:].reshape(2, height // 2, width // 2).transpose(1, 2, 0)
     capture.release()
-    return np.stack(lumas).astype(np.uint8), np.stack(chromas).astype(np.uint8)
-
-
-def free_graph(path: Path, model: ModelDescription, height_px: int, width_px: int) -> bytes:
-    """The graph of a detector with a free batch, as TensorRT is given it."""
-    from edge.graph.batch import fix_size, free_batch
-
-    graph = free_batch(prepare.reference_graph(prepare.read_model(path), model))
-    return bytes(fix_size(graph, None, height_px, width_px).SerializeToString())
-
-
-def detector_input(photo: Path, model: ModelDescription, width_px: int, height_px: int, scale_px: int) -> UInt8:
-    """A photo, as if a camera of this size had taken it, as the detector gets it."""
-    pixels = cv2.imread(str(photo))
-    assert pixels is not None
-    pixels = cv2.resize(pixels, (width_px, height_px), interpolation=cv2.INTER_AREA)
-    picture = Picture(width_px, height_px, "bgr", (Plane(pixels),))
-    placement = place(width_px, height_px, picture.pixel_aspect, scale_px, model.input.stride_multiple)
-    return InputBuilder().build(picture, [placement])[0].copy()
 
 
 if __name__ == "__main__":
