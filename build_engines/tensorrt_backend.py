@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx
+
+from build_engines.half import to_half
 from build_engines.tensorrt_builder import (
     DEFAULT_LEVEL,
     BuildRequest,
@@ -40,7 +43,8 @@ class TensorRtBackend:
     """Part of `build_engines.backend.BuildBackend`.
 
     work: directory for graphs and plans. cache_dir: of the timing cache. workspace_bytes: None chooses by free memory.
-    external_kernels: see `BuildRequest`. Raises UnavailableError where TensorRT cannot be used.
+    external_kernels, library, target: see `BuildRequest`. timeout_s: for one try of a build.
+    Raises UnavailableError where TensorRT cannot be used.
     """
 
     name = "tensorrt"
@@ -54,31 +58,35 @@ class TensorRtBackend:
         level: int = DEFAULT_LEVEL,
         external_kernels: bool = True,
         timeout_s: float = 3600.0,
+        library: str = "tensorrt",
+        target: str | None = None,
     ) -> None:
         self._device = this_device()
         if self._device.unsupported:
             raise UnavailableError(self._device.unsupported, "or build for the processor: --backend onnxruntime")
-        self._library = load_tensorrt()
+        self._library = load_tensorrt(library)
         self._work, self._batches = work, tuple(sorted(set(batches)))
         self._cache = timing_cache_path(cache_dir, self._device)
         self._workspace_bytes, self._level = workspace_bytes, level
         self._external_kernels, self._timeout_s = external_kernels, timeout_s
+        self._module_name, self._target = library, target
 
     def describe(self) -> Device:
         """This machine."""
         return self._device
 
-    @property
-    def strongly_typed(self) -> bool:
-        """Whether FP16 has to be written into graphs (`build_engines.half`)."""
-        return self._library.strongly_typed
-
     def build_plan(
         self, graph: bytes, name: str, half: bool, int8: bool, progress: Callable[[str], None]
     ) -> tuple[Path, float, str]:
-        """Build one plan; its path, the seconds that it took and the end of TensorRT's log. Raises BuildError."""
+        """Build one plan; its path, the seconds that it took and the end of TensorRT's log.
+
+        graph: serialised, in float, batch free, the other sides fixed; FP16 is written into it where this version wants
+        that. int8: whether it has Q/DQ nodes. Raises BuildError.
+        """
         self._work.mkdir(parents=True, exist_ok=True)
         path = self._work / f"{name}.onnx"
+        if half and self._library.strongly_typed:
+            graph = to_half(onnx.load_from_string(graph)).SerializeToString()
         path.write_bytes(graph)
         request = BuildRequest(
             path,
@@ -90,6 +98,8 @@ class TensorRtBackend:
             level=self._level,
             timing_cache=self._cache,
             external_kernels=self._external_kernels,
+            library=self._module_name,
+            target=self._target,
         )
         try:
             built = build(request, lambda message: _tell(message, progress), self._timeout_s)

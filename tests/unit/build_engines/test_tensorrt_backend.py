@@ -1,0 +1,49 @@
+"""Candidates built by the backend, with NVIDIA's builder and without a GPU. Timing is tested in tests/gpu."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from build_engines.tensorrt_backend import TensorRtBackend, median_and_spread, timing_cache_path
+from edge.device import Device, this_device
+from edge.errors import BuildError
+from edge.graph.batch import fix_size, free_batch
+from edge.inference.prepare import read_model, reference_graph
+from edge.models.description import description
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> TensorRtBackend:
+    pytest.importorskip("tensorrt_rtx")
+    return TensorRtBackend(tmp_path / "work", tmp_path, library="tensorrt_rtx", target="8.6")
+
+
+def test_a_detector_in_both_types(backend: TensorRtBackend, default_model: Path, tmp_path: Path) -> None:
+    reference = reference_graph(read_model(default_model), description("yunet_n"))
+    graph = fix_size(free_batch(reference), None, 192, 320).SerializeToString()
+    told: list[str] = []
+    half, seconds, log_tail = backend.build_plan(graph, "half", True, False, told.append)
+    full, *_ = backend.build_plan(graph, "full", False, False, told.append)
+    assert half.stat().st_size < full.stat().st_size        # types are in the graph: FP16 made a difference
+    assert seconds > 0
+    assert "Memory" in log_tail
+    assert told
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["full.plan", "half.plan"]
+    assert backend.describe() == this_device()
+
+
+def test_a_graph_that_cannot_be_built_leaves_nothing(backend: TensorRtBackend, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"cannot read broken\.onnx"):
+        backend.build_plan(b"garbage", "broken", False, False, lambda text: None)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_kernel_times_are_kept_per_gpu_and_version() -> None:
+    orin = Device("Orin", "aarch64", "8.7", "8.6.2", "12.2", "6.0")
+    assert timing_cache_path(Path("/e"), orin) == Path("/e/timing-8.6.2-sm8.7-cuda12.2.cache")
+
+
+def test_median_and_spread() -> None:
+    assert median_and_spread([1.0, 2.0, 3.0, 4.0, 100.0]) == (3.0, pytest.approx(50.5))
