@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import onnx
 
@@ -22,16 +24,20 @@ def simplify(model: onnx.ModelProto) -> onnx.ModelProto:
     Initialisers leave the inputs (ONNX Runtime treats them as variable otherwise, and folds nothing that uses them).
     Raises UnavailableError if there is not exactly one input. See `free_size` for other sizes.
     """
-    refuse_telemetry()      # onnxslim folds constants with ONNX Runtime
-    import onnxslim
-
-    model = copy(model)
     constants = {tensor.name for tensor in model.graph.initializer}
     variables = [value for value in model.graph.input if value.name not in constants]
     if len(variables) != 1:
         raise UnavailableError(f"the graph has {len(variables)} inputs, expected one picture", "use another model file")
-    shape = ",".join(map(str, (1, 3, *_NOMINAL_PX)))
-    slim = onnxslim.slim(model, input_shapes=[f"{variables[0].name}:{shape}"])
+    return simplify_network(model, {variables[0].name: (1, 3, *_NOMINAL_PX)})
+
+
+def simplify_network(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> onnx.ModelProto:
+    """The same for any network. shapes: what each of its inputs becomes, by name."""
+    refuse_telemetry()      # onnxslim folds constants with ONNX Runtime
+    import onnxslim
+
+    fixed = [f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items()]
+    slim = onnxslim.slim(copy(model), input_shapes=fixed)
     return fold_batch_norm(raise_opset(slim))
 
 
