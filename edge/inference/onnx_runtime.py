@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any, cast
 
 from edge.errors import DetectorError, UnavailableError
 from edge.telemetry import refuse_telemetry
 from edge.types import Float32, UInt8
+
+# Larger pictures are run one at a time: activations at 1920x1088 take 110 MB with YuNet and 280 MB with CenterFace,
+# and such runs are rare enough (see ScanSchedule) that two at once would gain nothing.
+LARGE_PICTURE_PX = 700_000
 
 
 def load_onnxruntime() -> ModuleType:
@@ -45,14 +51,17 @@ class OnnxRuntime:
             self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:      # its exceptions share no base class
             raise UnavailableError(f"ONNX Runtime refuses {title} ({error})", "check the model file") from error
+        self._one_large_run = threading.Lock()
         self._input_name = self._session.get_inputs()[0].name
         self._output_names = [output.name for output in self._session.get_outputs()]
         self._description = f"ONNX Runtime {onnxruntime.__version__} (CPU){f', {kind}' if kind else ''}"
 
     def run(self, picture: UInt8) -> dict[str, Float32]:
         """Feature maps by name. Raises DetectorError when the run fails."""
+        large = picture.shape[1] * picture.shape[2] > LARGE_PICTURE_PX
         try:
-            maps = self._session.run(self._output_names, {self._input_name: picture})
+            with self._one_large_run if large else nullcontext():
+                maps = self._session.run(self._output_names, {self._input_name: picture})
         except Exception as error:
             raise DetectorError(f"ONNX Runtime failed ({error})") from error
         return dict(zip(self._output_names, maps, strict=True))

@@ -27,7 +27,7 @@ WRITE_TIMEOUT_S = 60.0               # no room in the encoder's queue for this l
 FINISH_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 _TIMESCALE = 90_000                  # ticks per second: exact for 24, 25, 30, 50, 60, 120 and their /1.001 kin
-_QUEUED_FRAMES = 3
+_QUEUED_FRAMES, _QUEUED_BYTES = 3, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,8 @@ class Segment:
         self._pipeline = gst.Pipeline.new(None)
         self._bus = self._pipeline.get_bus()
         frame_bytes = spec.format.stored_width_px * spec.format.stored_height_px * 3 // 2
-        self._max_bytes = _QUEUED_FRAMES * frame_bytes
+        # At least one frame waits, whatever its size: the encoder must not.
+        self._max_bytes = max(frame_bytes, min(_QUEUED_FRAMES * frame_bytes, _QUEUED_BYTES))
         rate = declared_rate(spec.encoder, spec.frame_rate)
         self._source = make("appsrc", caps=encoder_caps(spec.format, rate), format=gst.Format.TIME,
                             is_live=False, block=False, max_bytes=0, emit_signals=False)
