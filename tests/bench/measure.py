@@ -57,14 +57,16 @@ class _MemoryWatch(threading.Thread):
 
     def run(self) -> None:
         while not self._done.wait(SAMPLE_S):
-            self.peak_bytes = max(self.peak_bytes, sum(_pss_bytes(pid) for pid in _tree(self._pid)))
+            self.peak_bytes = max(self.peak_bytes, sum(pss_bytes(pid) for pid in process_tree(self._pid)))
 
     def finish(self) -> None:
         self._done.set()
         self.join()
 
 
-def _tree(pid: int) -> list[int]:
+def process_tree(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    """A process and all its descendants."""
     found = [pid]
     for parent in found:
         try:
@@ -75,7 +77,9 @@ def _tree(pid: int) -> list[int]:
     return found
 
 
-def _pss_bytes(pid: int) -> int:
+def pss_bytes(pid: int) -> int:
+    """Proportional set size: shared pages are divided among those who share them."""
+    """Proportional set size: shared pages are divided among those who share them."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
