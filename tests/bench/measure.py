@@ -66,7 +66,6 @@ class _MemoryWatch(threading.Thread):
 
 def process_tree(pid: int) -> list[int]:
     """A process and all its descendants."""
-    """A process and all its descendants."""
     found = [pid]
     for parent in found:
         try:
@@ -78,7 +77,6 @@ def process_tree(pid: int) -> list[int]:
 
 
 def pss_bytes(pid: int) -> int:
-    """Proportional set size: shared pages are divided among those who share them."""
     """Proportional set size: shared pages are divided among those who share them."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
