@@ -13,28 +13,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxslim
 
-from calibration.collect import collect
-from calibration.observers import amax
-from calibration.quantize import calibrated_tensors, quantize
 from edge.detect.input import InputBuilder
 from edge.detect.placement import place
-from edge.graph.batch import fix_size, free_batch
-from edge.graph.clean import fold_batch_norm, raise_opset
-from edge.graph.layers import layers
+from edge.graph.clean import simplify_network
 from edge.inference.prepare import read_model, reference_graph
 from edge.models.description import ModelDescription, description
 from edge.types import Picture, Plane, UInt8
+from tests.gpu.variants import write
 from tests.unit.models.published import model_file
 
-Inputs = dict[str, npt.NDArray[Any]]
 # name: model, width and height of a picture, scale; what they give is the size of the engine
 DETECTORS = {
     "yunet_n": ("yunet_n", 1280, 768, 640),
@@ -48,7 +41,6 @@ OTHERS = {
     "mobileface": ("embedding/mobileface_id_v3_256.onnx", "data", 112, 112, 127.5, 127.5),
     "realesr": ("generator/realesr_animevideov3_x4.onnx", "input", 128, 160, 0.0, 255.0),
 }
-INPUTS = 8
 CALIBRATION_PHOTOS = 40
 CLIP, CLIP_FRAMES, CLIP_SIZE = "single_face_01.mp4", 8, (1280, 768)
 
@@ -64,37 +56,12 @@ def main(arguments: Sequence[str]) -> int:
         write(target, name, reference_graph(read_model(model_file(data, described)), model), inputs)
     for name, (file, tensor, height, width, mean, scale_) in OTHERS.items():
         inputs = [{tensor: crop(photo, height, width, mean, scale_)} for photo in photos]
-        slim = onnxslim.slim(onnx.load(data / "models" / file), input_shapes=[f"{tensor}:1,3,{height},{width}"])
-        write(target, name, fold_batch_norm(raise_opset(slim)), inputs)
+        network = simplify_network(onnx.load(data / "models" / file), {tensor: (1, 3, height, width)})
+        write(target, name, network, inputs)
     (target / "yunet_n.published.onnx").write_bytes(model_file(data, "yunet_n").read_bytes())
     luma, chroma = nv12_frames(data / "videos" / "real" / CLIP)
     np.savez_compressed(target / "clip.npz", luma=luma, chroma=chroma)
     return 0
-
-
-def write(target: Path, name: str, reference: onnx.ModelProto, inputs: Sequence[Inputs]) -> None:
-    """The float graph, the INT8 graph, the inputs. Calibrated on all inputs; the first eight are kept."""
-    shape = next(iter(inputs[0].values())).shape
-    height, width = shape[1:3] if shape[-1] == 3 else shape[2:4]
-    plan = int8_layers(reference)
-    histograms = collect(reference, iter(inputs), calibrated_tensors(reference, plan))
-    quantised = quantize(reference, amax(histograms, "entropy"), plan)
-    for variant, model in ((name, reference), (f"{name}.int8", quantised)):
-        graph = fix_size(free_batch(model), None, height, width)
-        (target / f"{variant}.onnx").write_bytes(graph.SerializeToString())
-    kept = {key: np.concatenate([each[key] for each in inputs[:INPUTS]]) for key in inputs[0]}
-    np.savez_compressed(target / f"{name}.npz", **kept)  # type: ignore[arg-type]
-    print(f"{name}: {width}x{height}, {len(plan)} layers of {len(layers(reference))} in INT8", flush=True)
-
-
-def int8_layers(model: onnx.ModelProto) -> frozenset[str]:
-    """Those that INT8 pays for most often: dense and pointwise, with channels enough, neither first nor last."""
-    return frozenset(
-        layer.name
-        for layer in layers(model)
-        if layer.kind in ("dense", "pointwise") and not (layer.first or layer.last)
-        and min(layer.in_channels, layer.out_channels) >= 16
-    )   # fmt: skip
 
 
 def detector_input(photo: Path, model: ModelDescription, width_px: int, height_px: int, scale_px: int) -> UInt8:
