@@ -204,3 +204,45 @@ def test_rtx_where_there_is_no_gpu() -> None:
     network = library.network(builder)
     assert library.strongly_typed
     assert network.get_flag(library._module.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+
+
+# Everything that is called without a choice between versions.
+USED = {
+    "Builder": ["create_network", "create_builder_config", "create_optimization_profile", "build_serialized_network"],
+    "IBuilderConfig": [
+        "set_memory_pool_limit", "add_optimization_profile", "builder_optimization_level", "profiling_verbosity",
+        "set_tactic_sources", "create_timing_cache", "set_timing_cache", "get_timing_cache",
+    ],
+    "INetworkDefinition": ["num_inputs", "get_input"],
+    "IOptimizationProfile": ["set_shape"],
+    "OnnxParser": ["parse_from_file", "num_errors", "get_error"],
+    "ParserError": ["node", "desc"],
+    "ITimingCache": ["serialize"],
+    "Runtime": ["deserialize_cuda_engine"],
+    "ICudaEngine": [
+        "num_io_tensors", "get_tensor_name", "get_tensor_mode", "get_tensor_dtype", "get_tensor_shape",
+        "num_optimization_profiles", "get_tensor_profile_shape", "create_execution_context", "create_engine_inspector",
+    ],
+    "IExecutionContext": [
+        "set_optimization_profile_async", "set_input_shape", "get_tensor_shape", "set_tensor_address",
+        "execute_async_v3", "profiler", "enqueue_emits_profile",
+    ],
+    "EngineInspector": ["get_engine_information"],
+    "IProfiler": ["report_layer_time"],
+    "ILogger": ["log", "Severity"],
+    "MemoryPoolType": ["WORKSPACE"],
+    "ProfilingVerbosity": ["DETAILED"],
+    "LayerInformationFormat": ["JSON"],
+    "TensorIOMode": ["INPUT"],
+}   # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "tensorrt_rtx"])
+def test_the_installed_library_has_what_is_used(name: str) -> None:
+    """TensorRT-RTX has the API of TensorRT 11, where all that was deprecated before is gone."""
+    library: Any = pytest.importorskip(name)
+    if not hasattr(library, "Builder"):
+        pytest.skip("only a folder of that name")
+    missing = [f"{kind}.{word}" for kind, words in USED.items() for word in words
+               if not hasattr(getattr(library, kind), word)]      # fmt: skip
+    assert missing == []
