@@ -57,7 +57,7 @@ def same_convolution(first: onnx.NodeProto, second: onnx.NodeProto) -> bool:
 
 def add_constant(graph: onnx.GraphProto, name: str, value: Array) -> str:
     """Add an initialiser; returns its name."""
-    graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+    graph.initializer.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
     return name
 
 
