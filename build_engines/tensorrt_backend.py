@@ -43,7 +43,8 @@ class TensorRtBackend:
     """Part of `build_engines.backend.BuildBackend`.
 
     work: directory for graphs and plans. cache_dir: of the timing cache. workspace_bytes: None chooses by free memory.
-    external_kernels, library, target: see `BuildRequest`. timeout_s: for one try of a build.
+    external_kernels, library, target: see `BuildRequest`. timeout_s: for one try of a build. half: whether kernels may
+    compute in FP16.
     Raises UnavailableError where TensorRT cannot be used.
     """
 
@@ -58,6 +59,7 @@ class TensorRtBackend:
         level: int = DEFAULT_LEVEL,
         external_kernels: bool = True,
         timeout_s: float = 3600.0,
+        half: bool = True,
         library: str = "tensorrt",
         target: str | None = None,
     ) -> None:
@@ -69,14 +71,14 @@ class TensorRtBackend:
         self._cache = timing_cache_path(cache_dir, self._device)
         self._workspace_bytes, self._level = workspace_bytes, level
         self._external_kernels, self._timeout_s = external_kernels, timeout_s
-        self._module_name, self._target = library, target
+        self._half, self._module_name, self._target = half, library, target
 
     def describe(self) -> Device:
         """This machine."""
         return self._device
 
     def build_plan(
-        self, graph: bytes, name: str, half: bool, int8: bool, progress: Callable[[str], None]
+        self, graph: bytes, name: str, int8: bool, progress: Callable[[str], None]
     ) -> tuple[Path, float, str]:
         """Build one plan; its path, the seconds that it took and the end of TensorRT's log.
 
@@ -85,14 +87,14 @@ class TensorRtBackend:
         """
         self._work.mkdir(parents=True, exist_ok=True)
         path = self._work / f"{name}.onnx"
-        if half and self._library.strongly_typed:
+        if self._half and self._library.strongly_typed:
             graph = to_half(onnx.load_from_string(graph)).SerializeToString()
         path.write_bytes(graph)
         request = BuildRequest(
             path,
             self._work / f"{name}.plan",
             self._batches,
-            half=half,
+            half=self._half,
             int8=int8,
             workspace_bytes=self._workspace_bytes or default_workspace_bytes(),
             level=self._level,
@@ -107,13 +109,11 @@ class TensorRtBackend:
             path.unlink(missing_ok=True)
         return request.plan, built.seconds, built.log_tail
 
-    def build(self, candidate: Candidate, half: bool = True, progress: Callable[[str], None] = print) -> Built:
+    def build(self, candidate: Candidate, network: object, progress: Callable[[str], None]) -> Built:
         """See `BuildBackend`."""
         from build_engines.backend import Built
 
-        plan, seconds, log_tail = self.build_plan(
-            candidate.graph, candidate.name, half, bool(candidate.int8), progress
-        )
+        plan, seconds, log_tail = self.build_plan(candidate.graph, candidate.name, bool(candidate.int8), progress)
         return Built(candidate, plan, plan.stat().st_size, log_tail, seconds)
 
     def open(self, built: Built) -> TensorRtRuntime:
