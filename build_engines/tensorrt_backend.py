@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import onnx
 
+from build_engines.backend import BackendName, Built, Candidate, Tell, Timing
 from build_engines.half import to_half
 from build_engines.tensorrt_builder import (
     DEFAULT_LEVEL,
@@ -20,13 +19,11 @@ from build_engines.tensorrt_builder import (
     build,
     default_workspace_bytes,
 )
+from build_engines.timing import timing
 from edge.device import Device, this_device
-from edge.errors import UnavailableError
+from edge.errors import BuildError, UnavailableError
 from edge.inference.tensorrt import TensorRtRuntime
 from edge.nvidia.tensorrt_api import load_tensorrt
-
-if TYPE_CHECKING:
-    from build_engines.backend import Built, Candidate, Timing
 
 ROUNDS = 5          # candidates take turns, so that clocks and heat are shared
 RUNS = 20           # of each candidate per turn
@@ -43,12 +40,11 @@ class TensorRtBackend:
     """Part of `build_engines.backend.BuildBackend`.
 
     work: directory for graphs and plans. cache_dir: of the timing cache. workspace_bytes: None chooses by free memory.
-    external_kernels, library, target: see `BuildRequest`. timeout_s: for one try of a build. half: whether kernels may
-    compute in FP16.
+    external_kernels, library, target: see `BuildRequest`. timeout_s: for one try of a build.
     Raises UnavailableError where TensorRT cannot be used.
     """
 
-    name = "tensorrt"
+    name: BackendName = "tensorrt"
 
     def __init__(
         self,
@@ -59,7 +55,6 @@ class TensorRtBackend:
         level: int = DEFAULT_LEVEL,
         external_kernels: bool = True,
         timeout_s: float = 3600.0,
-        half: bool = True,
         library: str = "tensorrt",
         target: str | None = None,
     ) -> None:
@@ -71,14 +66,14 @@ class TensorRtBackend:
         self._cache = timing_cache_path(cache_dir, self._device)
         self._workspace_bytes, self._level = workspace_bytes, level
         self._external_kernels, self._timeout_s = external_kernels, timeout_s
-        self._half, self._module_name, self._target = half, library, target
+        self._module_name, self._target = library, target
 
     def describe(self) -> Device:
         """This machine."""
         return self._device
 
     def build_plan(
-        self, graph: bytes, name: str, int8: bool, progress: Callable[[str], None]
+        self, graph: bytes, name: str, half: bool, int8: bool, progress: Tell
     ) -> tuple[Path, float, str]:
         """Build one plan; its path, the seconds that it took and the end of TensorRT's log.
 
@@ -87,14 +82,12 @@ class TensorRtBackend:
         """
         self._work.mkdir(parents=True, exist_ok=True)
         path = self._work / f"{name}.onnx"
-        if self._half and self._library.strongly_typed:
-            graph = to_half(onnx.load_from_string(graph)).SerializeToString()
-        path.write_bytes(graph)
+        path.write_bytes(_in_half(graph, name) if half and self._library.strongly_typed else graph)
         request = BuildRequest(
             path,
             self._work / f"{name}.plan",
             self._batches,
-            half=self._half,
+            half=half,
             int8=int8,
             workspace_bytes=self._workspace_bytes or default_workspace_bytes(),
             level=self._level,
@@ -109,11 +102,11 @@ class TensorRtBackend:
             path.unlink(missing_ok=True)
         return request.plan, built.seconds, built.log_tail
 
-    def build(self, candidate: Candidate, network: object, progress: Callable[[str], None]) -> Built:
+    def build(self, candidate: Candidate, half: bool = True, progress: Tell = print) -> Built:
         """See `BuildBackend`."""
-        from build_engines.backend import Built
-
-        plan, seconds, log_tail = self.build_plan(candidate.graph, candidate.name, bool(candidate.int8), progress)
+        plan, seconds, log_tail = self.build_plan(
+            candidate.graph, candidate.name, half and candidate.half, bool(candidate.int8), progress
+        )
         return Built(candidate, plan, plan.stat().st_size, log_tail, seconds)
 
     def open(self, built: Built) -> TensorRtRuntime:
@@ -122,8 +115,6 @@ class TensorRtBackend:
 
     def time(self, built: Sequence[Built], batch: int) -> list[Timing]:
         """Median time of the GPU for one batch, in milliseconds; all are measured in turns."""
-        from build_engines.backend import Timing
-
         taken: list[list[float]] = [[] for _ in built]
         with contextlib.ExitStack() as stack:
             runtimes = [stack.enter_context(contextlib.closing(self.open(one))) for one in built]
@@ -133,10 +124,7 @@ class TensorRtBackend:
             for _ in range(ROUNDS):
                 for runtime, times in zip(runtimes, taken, strict=True):
                     times.extend(runtime.time(inputs, RUNS))
-        return [
-            Timing(one.candidate.name, batch, *median_and_spread(times), len(times))
-            for one, times in zip(built, taken, strict=True)
-        ]
+        return [timing(one.candidate.name, batch, times) for one, times in zip(built, taken, strict=True)]
 
     def layer_times(self, built: Built) -> dict[str, float]:
         """Milliseconds per layer of the engine at the smallest batch, reformats among them."""
@@ -144,13 +132,14 @@ class TensorRtBackend:
             return runtime.profile(runtime.example(self._batches[0]), PROFILE_RUNS)
 
 
-def median_and_spread(times: Sequence[float]) -> tuple[float, float]:
-    """Median, and the distance between the quartiles."""
-    low, middle, high = statistics.quantiles(times, n=4)
-    return middle, high - low
+def _in_half(graph: bytes, name: str) -> bytes:
+    try:
+        return bytes(to_half(onnx.load_from_string(graph)).SerializeToString())
+    except Exception as error:      # protobuf's and onnx's errors share no base class
+        raise BuildError(f"FP16 cannot be written into the graph of {name} ({error})") from error
 
 
-def _tell(message: Step | Said | Retrying, progress: Callable[[str], None]) -> None:
+def _tell(message: Step | Said | Retrying, progress: Tell) -> None:
     if isinstance(message, Step):
         progress(f"{message.phase}{f' {message.step}/{message.steps}' if message.steps else ''}")
     elif isinstance(message, Retrying):
