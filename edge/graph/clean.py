@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from edge.errors import UnavailableError
+from edge.graph.activations import name_activations
 from edge.graph.index import GraphIndex, add_constant, attributes, copy, sweep
 from edge.graph.names import INPUT
 from edge.telemetry import refuse_telemetry
@@ -38,7 +39,7 @@ def simplify_network(model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]
 
     fixed = [f"{name}:{','.join(map(str, shape))}" for name, shape in shapes.items()]
     slim = onnxslim.slim(copy(model), input_shapes=fixed)
-    return fold_batch_norm(raise_opset(slim))
+    return name_activations(fold_batch_norm(raise_opset(slim)))
 
 
 def raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -53,7 +54,7 @@ def raise_opset(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Batch normalisation after Conv or ConvTranspose becomes part of its weights and bias.
+    """Batch normalisation after Conv, ConvTranspose or Gemm becomes part of its weights and bias.
 
     y = gamma * (x - mean) / sqrt(var + epsilon) + beta: Ioffe and Szegedy 2015, algorithm 2.
     """
@@ -61,7 +62,11 @@ def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
     index = GraphIndex(model.graph)
     for norm in [node for node in model.graph.node if node.op_type == "BatchNormalization"]:
         conv = index.producers.get(norm.input[0])
-        if conv is None or conv.op_type not in ("Conv", "ConvTranspose") or index.only_consumer(conv.output[0]) is None:
+        if conv is None or conv.op_type not in ("Conv", "ConvTranspose", "Gemm"):
+            continue
+        if index.only_consumer(conv.output[0]) is None or conv.input[1] not in index.initializers:
+            continue
+        if conv.op_type == "Gemm" and not {1.0} >= {attributes(conv).get(factor, 1.0) for factor in ("alpha", "beta")}:
             continue
         gamma, beta, mean, variance = (index.constant(name) for name in norm.input[1:5])
         gain = gamma / np.sqrt(variance + attributes(norm).get("epsilon", 1e-5))
@@ -69,6 +74,8 @@ def fold_batch_norm(model: onnx.ModelProto) -> onnx.ModelProto:
         bias = index.constant(conv.input[2]) if len(conv.input) > 2 else np.zeros_like(gain)
         if conv.op_type == "Conv":                                                          # (out, in / group, kh, kw)
             weights = weights * gain[:, None, None, None]
+        elif conv.op_type == "Gemm":                                                        # (in, out), or transposed
+            weights = weights * (gain[:, None] if attributes(conv).get("transB", 0) else gain)
         else:                                                                               # (in, out / group, kh, kw)
             group = int(attributes(conv).get("group", 1))
             per_input = gain.reshape(group, -1).repeat(len(weights) // group, axis=0)

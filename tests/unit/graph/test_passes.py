@@ -86,6 +86,18 @@ def test_batch_norm_goes_into_the_weights(
     assert kinds(same(model(nodes, constants, (1, 4, 8, 8)), fold_batch_norm)) == [kind]
 
 
+@pytest.mark.parametrize(("transposed", "alpha", "left"), [(0, 1.0, 1), (1, 1.0, 1), (1, 0.5, 2)])
+def test_batch_norm_goes_into_a_matrix(transposed: int, alpha: float, left: int) -> None:
+    constants = {"w": weights(*((6, 4) if transposed else (4, 6))), "b": weights(6), **norm_constants(6)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "w", "b"], ["c"], transB=transposed, alpha=alpha),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "variance"], ["y"], epsilon=1e-3),
+    ]
+    before = model(nodes, constants, (3, 4))
+    del before.graph.output[0].type.tensor_type.shape.dim[2:]
+    assert len(kinds(same(before, fold_batch_norm))) == left
+
+
 def test_batch_norm_stays_where_the_convolution_is_used_twice() -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
