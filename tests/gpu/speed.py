@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import statistics
 import sys
 from collections.abc import Sequence
@@ -54,11 +55,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def plan(graphs: Path, out: Path, name: str, batches: tuple[int, ...]) -> bytes:
-    """From OUT, or built at TensorRT's own optimisation level."""
-    path = out / f"{name}-{'-'.join(map(str, batches))}.level3.plan"
+    """From OUT, or built; at TensorRT's own optimisation level unless $EDGE_GPU_LEVEL says otherwise."""
+    level = int(os.environ.get("EDGE_GPU_LEVEL", str(DEFAULT_LEVEL)))
+    path = out / f"{name}-{'-'.join(map(str, batches))}.level{level}.plan"
     if not path.is_file():
         request = BuildRequest(
-            graphs / f"{name}.onnx", path, batches, int8=name.endswith(".int8"), level=DEFAULT_LEVEL,
+            graphs / f"{name}.onnx", path, batches, int8=name.endswith(".int8"), level=level,
             workspace_bytes=default_workspace_bytes(), timing_cache=out / "timing.cache", external_kernels=False,
         )   # fmt: skip
         built = build(request, lambda message: None, timeout_s=500)
