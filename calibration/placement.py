@@ -21,6 +21,9 @@ _MOVES_ONLY = {
     "MaxPool", "Resize", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "DepthToSpace", "SpaceToDepth",
     "Identity", "Slice", "Split", "Concat", "Pad",
 }   # fmt: skip
+# Those whose inputs are always quantised too. A scale of its own at every input of Concat is what makes TensorRT copy,
+# and one float input makes it a float operation.
+GO_IN_QUANTISED = {"Concat"}
 _ACTIVATIONS = {"Relu", "LeakyRelu", "PRelu", "Clip"}
 
 Edge = tuple[str, int]      # first output of the node that reads a tensor, and which of its inputs that is
@@ -151,9 +154,7 @@ def _share(index: GraphIndex, placement: Placement) -> None:
                 if source in index.initializers:
                     continue
                 parents[root(source)] = root(tensor)
-                # A scale of its own at every input of Concat is what makes TensorRT copy, and one float input
-                # makes it a float operation.
-                if source in placement.readers or node.op_type == "Concat":
+                if source in placement.readers or node.op_type in GO_IN_QUANTISED:
                     placement.add(source, (node.output[0], number))
                 if source not in seen:
                     seen.add(source)

@@ -4,7 +4,8 @@
 
 Needs numpy and onnx only. An encoder from 128x128 down to 1024 channels at 16x16, six residual blocks whose
 convolutions are normalised over space and then scaled and shifted by what a 512-vector says (AdaIN: Huang and
-Belongie 2017), a decoder with bilinear enlargement. The same seed gives the same weights everywhere.
+Belongie 2017), a decoder with bilinear enlargement. As in the real one, 14 convolutions have a padding by reflection of
+their own in front (github.com/microsoft/onnxruntime/issues/28022). The same seed gives the same weights everywhere.
 """
 
 from __future__ import annotations
