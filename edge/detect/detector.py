@@ -43,13 +43,16 @@ class Detector:
     """A face detector, loaded. `detect` may be called from several threads at once.
 
     settings: which model, at which scales, on what. models_dir: where model files are kept, instead of the user's
-    cache. Raises what `choose` and `open_runtime` raise.
+    cache. runtime: runs the graph, instead of what the settings would open; closed with the detector. Raises what
+    `choose` and `open_runtime` raise.
 
     name: of the model, for people. reason: why this model, when that is not obvious. score_threshold: what counts as a
     face. landmarks: whether there are five points per face.
     """
 
-    def __init__(self, settings: DetectSettings, models_dir: Path | None = None) -> None:
+    def __init__(
+        self, settings: DetectSettings, models_dir: Path | None = None, runtime: Runtime | None = None
+    ) -> None:
         self._settings = settings
         self._resolved: ResolvedModel = choose(settings.model, models_dir)
         model = self._resolved.description
@@ -57,7 +60,7 @@ class Detector:
         self._order = [model.landmarks.index(point) for point in LANDMARK_ORDER] if model.landmarks else []
         self._inputs = InputBuilder()
         self._notes: deque[str] = deque(maxlen=MAX_NOTES)
-        self._runtime: Runtime = open_runtime(
+        self._runtime: Runtime = runtime or open_runtime(
             settings.backend,
             self._resolved.path,
             model,

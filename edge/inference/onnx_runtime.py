@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import nullcontext
 from types import ModuleType
 from typing import Any, cast
+
+import numpy.typing as npt
 
 from edge.errors import DetectorError, UnavailableError
 from edge.telemetry import refuse_telemetry
@@ -65,6 +68,14 @@ class OnnxRuntime:
         except Exception as error:
             raise DetectorError(f"ONNX Runtime failed ({error})") from error
         return dict(zip(self._output_names, maps, strict=True))
+
+    def run_network(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Float32]:
+        """Outputs by name for a network with any inputs. Raises DetectorError when the run fails."""
+        try:
+            values = self._session.run(self._output_names, dict(inputs))
+        except Exception as error:
+            raise DetectorError(f"ONNX Runtime failed ({error})") from error
+        return dict(zip(self._output_names, values, strict=True))
 
     def describe(self) -> str:
         """For people."""
