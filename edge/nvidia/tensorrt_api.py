@@ -20,16 +20,15 @@ from __future__ import annotations
 import functools
 import importlib
 import re
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from edge.errors import UnavailableError
+from edge.nvidia.callbacks import Log, ProgressSink, make_logger, make_monitor, make_profiler
 
 if TYPE_CHECKING:
     import tensorrt as trt
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 # Weak typing is deprecated since 10.12; from 10.13 on networks are strongly typed (docs/int8.md).
 STRONGLY_TYPED_FROM = (10, 13)
 OLDEST = (8, 6)
-KEPT_LOG_LINES = 400
 INSTALL = "on a Jetson: apt install python3-libnvinfer, and make the virtual environment with --system-site-packages"
 # tensorrt.nptype names np.bool, which NumPy 1.24 removed, in the versions of JetPack 5 and 6.
 DTYPES: dict[str, npt.DTypeLike] = {
@@ -56,50 +54,6 @@ if TYPE_CHECKING:       # annotations of other modules, which do not import Tens
     ContextT: TypeAlias = trt.IExecutionContext
 
 
-class ProgressSink(Protocol):
-    """Told how far a build is. Returns False to stop it."""
-
-    def __call__(self, phase: str, step: int, steps: int, /) -> bool: ...
-
-
-class Log:
-    """What TensorRT said last. Thread-safe.
-
-    TensorRT keeps the first logger that it is given for the whole process, so there is one.
-    """
-
-    def __init__(self, on_line: Callable[[str, str], None] | None = None) -> None:
-        self._lines: deque[tuple[str, str]] = deque(maxlen=KEPT_LOG_LINES)
-        self._lock = threading.Lock()
-        self.on_line = on_line
-
-    def add(self, severity: str, text: str) -> None:
-        """severity: ``internal_error``, ``error``, ``warning`` or ``info``."""
-        with self._lock:
-            self._lines.append((severity, text))
-        if self.on_line is not None:
-            self.on_line(severity, text)
-
-    def clear(self) -> None:
-        """Forget what was said so far."""
-        with self._lock:
-            self._lines.clear()
-
-    def last_errors(self, count: int = 3) -> str:
-        """The last errors on one line, oldest first; the last warnings where there are none."""
-        with self._lock:
-            lines = list(self._lines)
-        errors = [text for severity, text in lines if severity.endswith("error")]
-        chosen = errors or [text for severity, text in lines if severity == "warning"]
-        return " | ".join(text.strip() for text in chosen[-count:])
-
-    def tail(self, count: int = 20) -> str:
-        """The last lines of any severity."""
-        with self._lock:
-            lines = list(self._lines)
-        return "\n".join(f"{severity}: {text.strip()}" for severity, text in lines[-count:])
-
-
 class TensorRt:
     """The library. Made by `load_tensorrt`.
 
@@ -116,7 +70,7 @@ class TensorRt:
         weak = "FP16" in module.BuilderFlag.__members__
         self.strongly_typed = not weak or (numbers >= STRONGLY_TYPED_FROM and "STRONGLY_TYPED" in flags)
         self.log = Log()
-        self._logger = _make_logger(self._module, self.log)
+        self._logger = make_logger(self._module, self.log)
 
     # Making things
 
@@ -200,7 +154,7 @@ class TensorRt:
         """Report progress to `sink`; False where this version cannot."""
         if not hasattr(self._module, "IProgressMonitor") or not hasattr(config, "progress_monitor"):
             return False
-        config.progress_monitor = _make_monitor(self._module, sink)
+        config.progress_monitor = make_monitor(self._module, sink)
         return True
 
     # Running
@@ -245,7 +199,7 @@ class TensorRt:
 
     def profile_layers(self, context: trt.IExecutionContext, on_layer: Callable[[str, float], None]) -> None:
         """Call `on_layer(name, ms)` for each layer of each run from now on; runs wait for the GPU then."""
-        context.profiler = _make_profiler(self._module, on_layer)
+        context.profiler = make_profiler(self._module, on_layer)
         context.enqueue_emits_profile = True
 
     def _made(self, kind: Callable[[Any], Any], what: str) -> Any:
@@ -287,45 +241,3 @@ def installed_version() -> str | None:
         return load_tensorrt().version
     except UnavailableError:
         return None
-
-
-def _make_logger(module: Any, log: Log) -> Any:
-    class Logger(module.ILogger):   # type: ignore[misc]
-        def __init__(self) -> None:
-            module.ILogger.__init__(self)
-
-        def log(self, severity: Any, msg: str) -> None:
-            if severity != module.ILogger.Severity.VERBOSE:
-                log.add(severity.name.lower(), msg)
-
-    return Logger()
-
-
-def _make_monitor(module: Any, sink: ProgressSink) -> Any:
-    steps: dict[str, int] = {}
-
-    class Monitor(module.IProgressMonitor):     # type: ignore[misc]
-        def __init__(self) -> None:
-            module.IProgressMonitor.__init__(self)
-
-        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            steps[phase_name] = num_steps
-
-        def step_complete(self, phase_name: str, step: int) -> bool:
-            return sink(phase_name, step, steps.get(phase_name, 0))
-
-        def phase_finish(self, phase_name: str) -> None:
-            steps.pop(phase_name, None)
-
-    return Monitor()
-
-
-def _make_profiler(module: Any, on_layer: Callable[[str, float], None]) -> Any:
-    class Profiler(module.IProfiler):   # type: ignore[misc]
-        def __init__(self) -> None:
-            module.IProfiler.__init__(self)
-
-        def report_layer_time(self, layer_name: str, ms: float) -> None:
-            on_layer(layer_name, ms)
-
-    return Profiler()

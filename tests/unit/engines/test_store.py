@@ -219,7 +219,7 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
 
 def test_the_default_directory_is_the_user_s(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("edge.engines.store.SYSTEM_DIRECTORY", tmp_path / "none")
+    monkeypatch.setattr("edge.engines.checks.SYSTEM_DIRECTORY", tmp_path / "none")
     assert default_engine_dir() == tmp_path / "edge" / "engines"
     (tmp_path / "none").mkdir()
     assert default_engine_dir() == tmp_path / "none"

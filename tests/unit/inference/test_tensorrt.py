@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from edge.errors import DetectorError, DeviceLostError, EdgeError, UnavailableError
-from edge.inference import tensorrt
+from edge.inference import gpu_thread
 from edge.inference.tensorrt import TensorRtRuntime
+from edge.nvidia.callbacks import Log
 from edge.nvidia.engine import IoTensor, Profile
-from edge.nvidia.tensorrt_api import Log
 
 RUN_S = 0.004
 
@@ -100,10 +100,10 @@ class StandInLane:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     library = type("Library", (), {"machine": made, "log": Log(), "title": "TensorRT 8.6.0"})
-    monkeypatch.setattr(tensorrt, "Cuda", lambda: made)
-    monkeypatch.setattr(tensorrt, "load_tensorrt", lambda: library)
-    monkeypatch.setattr(tensorrt, "Engine", StandInEngine)
-    monkeypatch.setattr(tensorrt, "Lane", StandInLane)
+    monkeypatch.setattr(gpu_thread, "Cuda", lambda: made)
+    monkeypatch.setattr(gpu_thread, "load_tensorrt", lambda: library)
+    monkeypatch.setattr(gpu_thread, "Engine", StandInEngine)
+    monkeypatch.setattr(gpu_thread, "Lane", StandInLane)
     return made
 
 
@@ -115,7 +115,7 @@ def test_a_single_caller_is_never_kept_waiting(machine: Machine) -> None:
     started_s = time.monotonic()
     for picture in PICTURES[:50]:
         runtime.run(picture)
-    assert time.monotonic() - started_s < 50 * (RUN_S + 0.5 * tensorrt.FILL_S) + 0.1
+    assert time.monotonic() - started_s < 50 * (RUN_S + 0.5 * gpu_thread.FILL_S) + 0.1
     assert machine.batches == [1] * 50
     assert machine.threads == {"gpu"}
     runtime.close()
@@ -171,7 +171,7 @@ def test_a_failed_run_is_the_caller_s_alone(machine: Machine) -> None:
 
 def test_a_lost_gpu_is_lost_for_all_and_for_good(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     end = threading.Event()
-    monkeypatch.setattr(tensorrt._Owner, "_park", lambda *arguments: end.wait())
+    monkeypatch.setattr(gpu_thread.GpuThread, "_park", lambda *arguments: end.wait())
     runtime = TensorRtRuntime([b"32x64"], "net")
     runtime.run(PICTURES[0])
     owner = runtime._owner._thread

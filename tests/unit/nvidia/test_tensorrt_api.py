@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from edge.errors import UnavailableError
-from edge.nvidia.tensorrt_api import Log, TensorRt, installed_version, load_tensorrt
+from edge.nvidia.callbacks import Log
+from edge.nvidia.tensorrt_api import TensorRt, installed_version, load_tensorrt
 
 Severity = enum.IntEnum("Severity", {"INTERNAL_ERROR": 0, "ERROR": 1, "WARNING": 2, "INFO": 3, "VERBOSE": 4})
 
