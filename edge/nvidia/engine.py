@@ -115,7 +115,7 @@ class Engine:
     def layers(self) -> list[dict[str, Any]]:
         """What TensorRT made of the network, a dictionary per layer; only names unless it was built with details."""
         text = self._library.inspect(self._open_engine)
-        layers = json.loads(text).get("Layers", [])
+        layers = json.loads(text, strict=False).get("Layers", [])     # names may hold line breaks, as they are
         return [layer if isinstance(layer, dict) else {"Name": str(layer)} for layer in layers]
 
     def close(self) -> None:
