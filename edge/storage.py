@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,13 @@ from edge.errors import StorageError
 
 PART = ".part"
 BROKEN = ".broken"
+# How the files begin that this program writes. Browsers and others have their own `.part` files, which are not ours
+# to rename. Videos: mp4mux's `ftyp` box with its major brand (gstqtmuxmap.c).
+_BEGINNINGS: dict[str, tuple[bytes, ...]] = {
+    ".mp4": (b"ftypmp42",), ".jsonl": (b'{"edge":',), ".png": (b"\x89PNG\r\n\x1a\n",), ".jpg": (b"\xff\xd8\xff",),
+    ".jpeg": (b"\xff\xd8\xff",), ".webp": (b"RIFF",), ".bmp": (b"BM",), ".tif": (b"II*\0", b"MM\0*"),
+    ".tiff": (b"II*\0", b"MM\0*"),
+}   # fmt: skip
 
 
 def part_path(final: Path) -> Path:
@@ -40,17 +48,18 @@ def create_part(final: Path, overwrite: bool = False) -> int:
     """Create the `.part` of `final`, take its lock, and give the open file descriptor (read and write).
 
     A `.part` that no live process holds is what an earlier run left; it is set aside, not overwritten.
-    Raises StorageError: `final` exists and may not be overwritten, somebody else writes it, directory missing or
-    read-only.
+    Raises StorageError: `final` exists and may not be overwritten, somebody else writes it, the `.part` is none of
+    this program's, directory missing or read-only.
     """
     if not overwrite and os.path.lexists(final):
         raise StorageError(f"{final}: exists already", "give another name, or --overwrite")
     part = part_path(final)
     with _explained(final):
         for _ in range(3):
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(FileExistsError, _ReplacedError):
                 return _open_locked(part, os.O_CREAT | os.O_EXCL)
-            _set_aside(part)
+            with contextlib.suppress(_ReplacedError):
+                _set_aside(part)
     raise StorageError(f"{part}: keeps appearing", "another program writes this name")
 
 
@@ -83,7 +92,8 @@ def recover(directory: Path, pattern: str = "*") -> list[Recovered]:
     Browsers call their unfinished downloads so, too: in a directory that is not ours alone the pattern must say which.
 
     A video with at least one whole fragment is cut after the last one and becomes `<name>_recovered.mp4`; anything
-    else becomes `<name>.part.broken`. Files that a live process writes are left alone.
+    else becomes `<name>.part.broken`. Files that a live process writes, and those that do not begin as this program's
+    do or belong to another user, are left alone.
     """
     found = []
     for part in sorted(directory.glob(pattern + PART)):
@@ -128,6 +138,8 @@ def _recover_one(part: Path) -> Recovered:
     final = part.with_name(part.name.removesuffix(PART))
     descriptor = _open_locked(part)
     try:
+        if not _is_ours(descriptor, final.suffix.lower()):
+            raise StorageError(f"{part}: another program's file has this name", "move it, or give another name")
         with os.fdopen(os.dup(descriptor), "r+b") as file:
             playable = whole_fragments_bytes(file) if final.suffix == ".mp4" else 0
             if playable:
@@ -148,6 +160,15 @@ def _set_aside(part: Path) -> None:
         _recover_one(part)
 
 
+def _is_ours(descriptor: int, suffix: str) -> bool:
+    """Whether this looks like an unfinished file of this program and user; an empty one may be anybody's."""
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid() or facts.st_nlink != 1:
+        return False
+    beginning = os.pread(descriptor, 16, 0)[4 if suffix == ".mp4" else 0:]
+    return facts.st_size == 0 or beginning.startswith(_BEGINNINGS.get(suffix, ()))
+
+
 def _set_aside_locked(part: Path) -> Path:
     target = _free_name(part.with_name(part.name + BROKEN))
     _rename_new(part, target)
@@ -164,14 +185,32 @@ def _free_name(path: Path) -> Path:
     return candidate
 
 
+class _ReplacedError(StorageError):
+    """Between opening and locking, another process gave the file another name or took it away."""
+
+
 def _open_locked(part: Path, flags: int = 0) -> int:
-    descriptor = os.open(part, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o640)
+    """Raises _ReplacedError when the lock is not on the file that has this name now."""
+    wanted = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | flags
+    descriptor = os.open(part, wanted, 0o640)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_at(descriptor, part):
+            raise _ReplacedError(f"{part}: was replaced meanwhile", "try again")
     except BlockingIOError:
         os.close(descriptor)
         raise StorageError(f"{part}: another process is writing it", "wait for it, or give another name") from None
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _rename_new(source: Path, target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import struct
 import subprocess
@@ -114,7 +115,7 @@ def test_what_of_a_file_can_be_played(tmp_path: Path, content: bytes, playable: 
 def test_recovery_names_every_part(tmp_path: Path) -> None:
     write_part(tmp_path / "good.mp4", HEAD + FIRST + LATER + CUT_OFF)
     write_part(tmp_path / "empty.mp4", b"")
-    write_part(tmp_path / "picture.png", b"half")
+    write_part(tmp_path / "picture.png", b"\x89PNG\r\n\x1a\nhalf")
     (tmp_path / "good_recovered.mp4").write_bytes(b"of an earlier crash")
     (tmp_path / "finished.mp4").write_bytes(b"whole")
     found = {each.path.name: each.outcome for each in recover(tmp_path)}
@@ -140,3 +141,44 @@ def test_recovery_leaves_a_live_writer_alone(tmp_path: Path) -> None:
         assert part_path(final).exists()
         writer.kill()
     assert [each.outcome for each in recover(tmp_path)] == ["broken"]
+
+
+@pytest.mark.parametrize("name", ["clip.mp4", "clip.mp4.jsonl", "picture.png"])
+def test_a_part_of_another_program_is_not_touched(tmp_path: Path, name: str) -> None:
+    final = tmp_path / name
+    part_path(final).write_bytes(b"what a browser has of its download")
+    with pytest.raises(StorageError, match="another program's"):
+        create_part(final)
+    assert recover(tmp_path) == []
+    assert [each.name for each in tmp_path.iterdir()] == [part_path(final).name]
+    assert part_path(final).read_bytes() == b"what a browser has of its download"
+
+
+def test_a_part_that_is_a_pipe_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(part_path(tmp_path / "clip.mp4"))
+    with pytest.raises(StorageError):
+        create_part(tmp_path / "clip.mp4")
+    assert recover(tmp_path) == []
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_the_lock_is_on_the_file_that_has_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    """Another process may set the `.part` aside between its creation and the lock on it."""
+    final, times, flock = tmp_path / "clip.mp4", [], fcntl.flock
+
+    def interrupted(descriptor: int, operation: int) -> None:
+        if not times:
+            times.append(1)
+            part_path(final).unlink()
+            if replaced:
+                part_path(final).write_bytes(b"")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", interrupted)
+    descriptor = create_part(final)
+    try:
+        assert os.path.samestat(os.fstat(descriptor), part_path(final).stat())
+    finally:
+        os.close(descriptor)
