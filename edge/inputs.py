@@ -90,7 +90,7 @@ def _targets(name: str, output: Path | None, single: bool, plan: Plan) -> Iterat
             yield kind, str(file), base / file.relative_to(path).with_suffix(result_suffix(file, kind))
         return
     if not path.exists():
-        raise InputError(f"{name}: there is no such file")
+        raise InputError(f"{name}: there is no such file", "check the name")
     kind = kind_of(path)
     suffix = result_suffix(path, kind)
     if output is None:
@@ -149,8 +149,11 @@ def _media_files(folder: Path, plan: Plan, exclude: Path) -> Iterator[Path]:
 
 def _is_needed(kind: str, source: str, target: Path, overwrite: bool, alone: bool, plan: Plan) -> bool:
     """False when the result is there already; raises when the user should know rather than find it skipped."""
-    if not target.exists():
-        return True
+    try:
+        if not target.exists():
+            return True
+    except OSError:
+        return True         # a name that is too long: its own job says so, and the others run
     if kind != "stream" and target.samefile(source):
         raise UsageError(f"{source}: the result would overwrite its own input", "choose another --output")
     if overwrite:

@@ -96,7 +96,10 @@ def recover(directory: Path, pattern: str = "*") -> list[Recovered]:
     do or belong to another user, are left alone.
     """
     found = []
-    for part in sorted(directory.glob(pattern + PART)):
+    parts: list[Path] = []
+    with contextlib.suppress(OSError):          # a name that is too long, a folder that may not be read
+        parts = sorted(directory.glob(pattern + PART))
+    for part in parts:
         with contextlib.suppress(OSError):      # StorageError among them: a link, a directory, somebody else's
             found.append(_recover_one(part))
     return found

@@ -7,6 +7,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 
 from edge.cli.progress import describe_finished, describe_started
+from edge.cli.text import one_line
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started
 
 
@@ -31,7 +32,7 @@ class ProgressBar:
     def begin(self, job: Job, position: int, total: int) -> None:
         self._name = job.source
         count = f"[{position}/{total}] " if total > 1 else ""
-        self._task = self._bar.add_task(f"{count}{job.source}", total=None, speed="")
+        self._task = self._bar.add_task(one_line(f"{count}{job.source}"), total=None, speed="")
         self._print(f"{count}{job.source} -> {job.output}")
 
     def on_message(self, message: Message) -> None:
@@ -64,4 +65,4 @@ class ProgressBar:
         self._bar.stop()
 
     def _print(self, text: str, style: str | None = None) -> None:
-        self._console.print(text, style=style, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), style=style, markup=False, soft_wrap=True)

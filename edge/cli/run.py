@@ -11,10 +11,13 @@ from types import FrameType
 
 from edge.cli.options import build_parser, job_template
 from edge.cli.progress import Display, make_display
+from edge.cli.text import one_line
 from edge.errors import DetectorError, EdgeError, InputError, InterruptedJobError
 from edge.inputs import Plan, plan_jobs, recover_leftovers
 from edge.jobs import WorkerProcess
 from edge.messages import Failed
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         plan = plan_jobs(arguments.inputs, arguments.output, job_template(arguments))
         return run_plan(plan, make_display(arguments.json, arguments.quiet), arguments.verbose)
     except EdgeError as error:
-        print(f"edge-run: {error}", file=sys.stderr)
+        print(f"edge-run: {one_line(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return InterruptedJobError.exit_code
@@ -33,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:  # a name that is too long, a folder that may not be read
         print(
-            f"edge-run: {error.filename or 'input'}: {error.strerror}; check the name and who may read it",
+            one_line(f"edge-run: {error.filename or 'input'}: {error.strerror}; check the name and who may read it"),
             file=sys.stderr,
         )
         return InputError.exit_code
@@ -52,7 +55,7 @@ def run_plan(plan: Plan, display: Display, verbose: bool) -> int:
     if len(plan.jobs) > 1 and failures:
         print(f"edge-run: {len(failures)} of {len(plan.jobs)} failed:", file=sys.stderr)
         for failure in failures:
-            print(f"  {failure.message}", file=sys.stderr)
+            print(f"  {one_line(failure.message)}", file=sys.stderr)
     if not failures:
         return 0
     interrupted = failures[-1].exit_code == InterruptedJobError.exit_code
@@ -80,12 +83,16 @@ def run_jobs(plan: Plan, display: Display, worker: WorkerProcess) -> list[Failed
 
 @contextmanager
 def stopping_on_signals(worker: WorkerProcess) -> Iterator[None]:
-    """SIGINT and SIGTERM end the current job in good order; a second one ends it at once."""
+    """SIGINT, SIGTERM and SIGHUP (the terminal has gone) end the current job in good order; a second one at once.
+
+    One that is ignored stays so, as nohup and shells without job control want it.
+    """
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         worker.request_stop()
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     finally:

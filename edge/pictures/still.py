@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,10 @@ def read_picture(path: Path) -> StillPicture:
     animated or with several pages, larger than `MAX_PICTURE_PX`, or with samples that are not 8 or 16 bits.
     """
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):     # a pipe never ends, nor does /dev/zero
+            raise InputError(f"{path}: not a regular file", "give a picture file")
+        if facts.st_size > _MAX_FILE_BYTES:
             raise InputError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB", "give a smaller picture")
         data = path.read_bytes()
         header = read_header(data)

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from edge.video.gst import CLOCK_TIME_NONE, Callbacks, exists, link, load, make, set_if_known
+from edge.video.gst import CLOCK_TIME_NONE, Callbacks, exists, link, load, make, make_file_source, set_if_known
 
 _AAC_ENCODERS = ("fdkaacenc", "avenc_aac", "voaacenc", "faac")
 _BITS_PER_S = 128_000
@@ -49,7 +49,10 @@ def plan_audio(stream: AudioStream) -> AudioPlan | None:
 
 
 class AudioTrack:
-    """Feeds one muxer. base_ns: source time that is 0 in the file; packets that end before `start_ns` are left out."""
+    """Feeds one muxer.
+
+    base_ns: source time that is 0 in the file. start_ns: packets that start before it are left out.
+    """
 
     def __init__(self, pipeline: Any, mux: Any, plan: AudioPlan, base_ns: int, start_ns: int) -> None:
         gst = load().Gst
@@ -57,7 +60,7 @@ class AudioTrack:
         self._lock = threading.Lock()
         self._linked = False
         self._ended = False
-        source, parser = make("filesrc", location=plan.stream.location), make("parsebin")
+        source, parser = make_file_source(plan.stream.location), make("parsebin")
         self._queue = make("queue", max_size_time=2 * gst.SECOND, max_size_buffers=0, max_size_bytes=4 << 20)
         between = [make(each) for each in plan.elements]
         for element in between:

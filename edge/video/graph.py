@@ -15,7 +15,7 @@ from edge.video.completeness import is_cut_off
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
-from edge.video.gst import CLOCK_TIME_NONE, Callbacks, link, load, make, on_libav_error
+from edge.video.gst import CLOCK_TIME_NONE, Callbacks, link, load, make, make_file_source, on_libav_error
 from edge.video.inputs import Input
 from edge.video.streams import area_of, codec_of, contains, descriptive_tags, elements_of, kind_of, rotation_of
 
@@ -110,7 +110,7 @@ class ReadGraph:
             elements = [source, make("capsfilter", caps=wanted), self._make_parser()]
         else:
             self.cut_off = is_cut_off(Path(self._input.location))
-            elements = [make("filesrc", location=self._input.location), self._make_parser()]
+            elements = [make_file_source(self._input.location), self._make_parser()]
         for element in elements:
             self.pipeline.add(element)
         link(*elements)

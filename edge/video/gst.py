@@ -12,7 +12,9 @@ import itertools
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 from edge.errors import EdgeError, InputError, RetryLater, StorageError, UnavailableError
 
@@ -113,6 +115,13 @@ def make(element: str, **properties: object) -> Any:
     for name, value in properties.items():
         made.set_property(name.replace("_", "-"), value)
     return made
+
+
+def make_file_source(path: str) -> Any:
+    """A filesrc for any name that Linux allows: a property takes UTF-8 only, an address takes every byte."""
+    source = make("filesrc")
+    source.set_uri("file://" + quote_from_bytes(os.fsencode(Path(path).absolute())))
+    return source
 
 
 def set_if_known(element: Any, **properties: object) -> None:

@@ -50,7 +50,9 @@ def parse_spec(spec: str) -> Input:
         return Input("v4l2", spec, spec)
     if stat.S_ISDIR(mode.st_mode):
         raise InputError(f"{spec}: a directory, not a video")
-    if stat.S_ISREG(mode.st_mode) and mode.st_size == 0:
+    if not stat.S_ISREG(mode.st_mode):      # opening a pipe would wait for its other end
+        raise InputError(f"{spec}: not a regular file", "give a file, rtsp:// or /dev/video*")
+    if mode.st_size == 0:
         raise InputError(f"{spec}: empty file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{spec}: permission denied", "check who may read it")

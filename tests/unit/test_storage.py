@@ -166,7 +166,8 @@ def test_the_lock_is_on_the_file_that_has_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
 ) -> None:
     """Another process may set the `.part` aside between its creation and the lock on it."""
-    final, times, flock = tmp_path / "clip.mp4", [], fcntl.flock
+    final, flock = tmp_path / "clip.mp4", fcntl.flock
+    times: list[int] = []
 
     def interrupted(descriptor: int, operation: int) -> None:
         if not times:
