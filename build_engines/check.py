@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from build_engines.frames import engine_sizes, search_size
-from build_engines.judge import SHRINKS
 from build_engines.options import DEFAULT_BATCHES, BuildOptions
 from build_engines.prerequisites import choose_backend
 from build_engines.progress import duration
@@ -86,7 +85,7 @@ def dry_run(options: BuildOptions, models: Sequence[ResolvedModel]) -> dict[str,
         run_s = time.monotonic() - started_s
         runtime.close()
         candidates = CANDIDATES if options.precision == "int8" else 1
-        held_out = 0.4 * pictures * len(SHRINKS)
+        held_out = 0.4 * 1.3 * pictures
         seconds = pictures * 4 * run_s + (candidates + 1) * held_out * 2 * run_s + candidates * _SEARCH_S
         if backend == "tensorrt":
             seconds += (len(sizes) - 1) * (_SEARCH_S + held_out * run_s)

@@ -17,13 +17,14 @@ class Verdict:
     """What a judge says of one candidate's outputs.
 
     passed: whether it may be kept. why: for people, when not. scores: by name, for the manifest and the report.
-    notes: what limits the claim, such as too few faces.
+    notes: what limits the claim, such as few faces. unproven: why nothing was shown; then INT8 is not kept.
     """
 
     passed: bool
     why: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unproven: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,23 @@ class Trial:
     failure: str = ""
     timings: tuple[Timing, ...] = ()
     verdict: Verdict | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be kept; INT8 has to be proven."""
+        verdict = self.verdict
+        if self.failure or verdict is None or not verdict.passed:
+            return False
+        return not (self.int8_layers and verdict.unproven)
+
+    @property
+    def why_not(self) -> str:
+        """What is against it, for people; empty when it is usable."""
+        if self.failure:
+            return self.failure
+        if self.verdict is None:
+            return "not judged"
+        return self.verdict.why or (self.verdict.unproven if self.int8_layers else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +72,7 @@ def choose(trials: Sequence[Trial], base: str, force_int8: bool = False) -> Choi
     trials: the base (by name) among them. Depends on nothing but its arguments, not on their order.
     """
     trials = sorted(trials, key=lambda trial: (trial.name != base, trial.name))
-    passed = [trial for trial in trials if not trial.failure and trial.verdict is not None and trial.verdict.passed]
+    passed = [trial for trial in trials if trial.usable]
     float_one = next((trial for trial in passed if trial.name == base), None)
     int8 = [trial for trial in passed if trial.int8_layers and trial.timings]
     judged = [trial for trial in trials if trial.int8_layers and not trial.failure and trial.verdict is not None]
@@ -73,7 +91,7 @@ def choose(trials: Sequence[Trial], base: str, force_int8: bool = False) -> Choi
         return Choice(base, "no INT8 candidate could be built and judged")
     if not int8:
         closest = min(judged, key=lambda trial: (pace(trial), trial.name))
-        return Choice(base, f"no INT8 candidate finds the faces: {closest.name}: {_why(closest)}")
+        return Choice(base, f"no INT8 candidate may be kept: {closest.name}: {closest.why_not}")
     best = min(int8, key=lambda trial: (pace(trial), trial.name))
     return Choice(base, f"INT8 is not faster here: {best.name}{_compared(best, float_one)}")
 
@@ -107,7 +125,3 @@ def _compared(trial: Trial, base: Trial | None) -> str:
         return ""
     text = ", ".join(f"{ratio:.2f} times as fast as {base.name} at batch {batch}" for batch, ratio in ratios.items())
     return f", {text}"
-
-
-def _why(trial: Trial) -> str:
-    return trial.verdict.why if trial.verdict is not None else ""

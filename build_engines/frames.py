@@ -52,22 +52,45 @@ def search_size(sizes: Sequence[EngineSize]) -> EngineSize:
     return max(below, key=lambda size: size.scale_px) if below else sizes[0]
 
 
-def as_frame(picture: Picture, size: EngineSize, multiple: int, shrink: int = 1) -> Picture:
+def as_frame(picture: Picture, size: EngineSize, multiple: int) -> Picture:
     """`picture`, its pixels as they are, in the upper left corner of a black frame of the shape of `size`'s frame.
 
-    So that its detector input at the scale of `size` is exactly of that size. shrink: first make the picture this many
-    times smaller, in a frame as large as before: faces as far cameras see them.
+    So that its detector input at the scale of `size` is exactly of that size.
     """
     samples: npt.NDArray[Any] = np.asarray(picture.planes[0].samples)
-    height, width = samples.shape[:2]
-    frame_width, frame_height = _frame(width, height, size, multiple)
-    if shrink > 1:
-        smaller = (max(1, width // shrink), max(1, height // shrink))
-        samples = cv2.resize(samples, smaller, interpolation=cv2.INTER_AREA)
-        height, width = samples.shape[:2]
-    frame = np.zeros((frame_height, frame_width, *samples.shape[2:]), samples.dtype)
-    frame[:height, :width] = samples
-    return Picture(frame_width, frame_height, picture.layout, (Plane(frame),))
+    return _on_black(samples, picture, *_frame(picture.width_px, picture.height_px, size, multiple))
+
+
+def mosaic(pictures: Sequence[Picture], size: EngineSize, columns: int) -> Picture:
+    """Up to columns x columns pictures side by side, each fitted into its cell, in a frame that is exactly the input.
+
+    Faces as far cameras see them: sets of pictures have few small ones, and fewer that a detector can find at all.
+    """
+    frame = np.zeros((size.height_px, size.width_px, 3), np.uint8)
+    cell_width, cell_height = size.width_px // columns, size.height_px // columns
+    for number, picture in enumerate(pictures[: columns * columns]):
+        samples = _bgr(picture)
+        factor = min(cell_width / picture.width_px, cell_height / picture.height_px)
+        width, height = max(1, int(factor * picture.width_px)), max(1, int(factor * picture.height_px))
+        method = cv2.INTER_AREA if factor < 1 else cv2.INTER_LINEAR
+        top, left = number // columns * cell_height, number % columns * cell_width
+        frame[top : top + height, left : left + width] = cv2.resize(samples, (width, height), interpolation=method)
+    return Picture(size.width_px, size.height_px, "bgr", (Plane(frame),))
+
+
+def _bgr(picture: Picture) -> npt.NDArray[np.uint8]:
+    samples: npt.NDArray[Any] = np.asarray(picture.planes[0].samples)
+    if samples.dtype == np.uint16:
+        samples = cv2.convertScaleAbs(samples, alpha=1 / 257)
+    if picture.layout == "gray":
+        samples = cv2.cvtColor(samples, cv2.COLOR_GRAY2BGR)
+    return np.ascontiguousarray(samples[..., :3], np.uint8)
+
+
+def _on_black(samples: npt.NDArray[Any], picture: Picture, width: int, height: int) -> Picture:
+    frame = np.zeros((height, width, *samples.shape[2:]), samples.dtype)
+    frame[: samples.shape[0], : samples.shape[1]] = samples
+    return Picture(width, height, picture.layout, (Plane(frame),))
 
 
 def _frame(width: int, height: int, size: EngineSize, multiple: int) -> tuple[int, int]:

@@ -64,8 +64,8 @@ def _trial_values(trial: Trial, why: str) -> dict[str, Any]:
              "runs": one.runs}
             for one in trial.timings
         ],
-        "passed": None if verdict is None else verdict.passed,
-        "why_not": "" if verdict is None else verdict.why,
+        "passed": None if verdict is None else trial.usable,
+        "why_not": "" if verdict is None else trial.why_not,
         "scores": {} if verdict is None else dict(verdict.scores),
         "claims": [] if verdict is None else list(verdict.notes),
     }   # fmt: skip
@@ -120,7 +120,7 @@ def _row(trial: Trial, kept: bool) -> tuple[str, ...]:
 
     small = f"{share('loss_small')} of {scores['faces_small']:g}" if "faces_small" in scores else ""
     iou = f"{scores['iou']:.3f}" if "iou" in scores else ""
-    said = "passed" if verdict.passed else f"refused: {_short(verdict.why)}"
+    said = "passed" if trial.usable else f"refused: {_short(trial.why_not)}"
     return (name, str(trial.int8_layers), times, share("recall"), share("loss"), small, share("precision"), iou, said)
 
 

@@ -85,15 +85,15 @@ class Search:
     def run(self) -> SearchResult:
         """Raises UnavailableError when no candidate at all can be used, DeviceLostError when the GPU is lost."""
         self._round([base_plan(self.base)])
-        if self.base == "fp16" and not self._usable(self.base):
-            self._note(f"FP16 cannot be used ({self._why_not(self.base)}); FP32 takes its place")
+        if self.base == "fp16" and not self._trials[self.base].usable:
+            self._note(f"FP16 cannot be used ({self._trials[self.base].why_not}); FP32 takes its place")
             self.base = "fp32"
             self._round([base_plan(self.base)])
         if self._options.precision == "int8":
             self._search_int8()
         choice = choose(list(self._trials.values()), self.base, self._options.force_int8)
         if choice.kept is None:
-            reasons = "; ".join(f"{trial.name}: {self._why_not(trial.name)}" for trial in self._trials.values())
+            reasons = "; ".join(f"{trial.name}: {trial.why_not}" for trial in self._trials.values())
             raise UnavailableError(f"{self._network.title}: no candidate can be used ({reasons})", "see docs/int8.md")
         return SearchResult(
             self.base, tuple(self._trials.values()), choice, self._built, self._plans, self._noise, self._methods,
@@ -125,10 +125,10 @@ class Search:
             if not parent.int8 or trial.failure or self._late():
                 continue
             quick = is_quicker(trial, base)
-            passed = trial.verdict is not None and trial.verdict.passed
+            refused = trial.verdict is not None and not trial.verdict.passed
             if not quick and name != self.base:
                 new += self._quicker(parent)
-            if (quick or self._options.force_int8) and not passed:
+            if (quick or self._options.force_int8) and refused:
                 new += quieter_plans(parent, self._measured_noise())
         room = MAX_CANDIDATES - len(self._trials)
         return distinct(new, list(self._plans.values()))[: max(0, room)]
@@ -233,14 +233,6 @@ class Search:
     def _fail(self, name: str, error: EdgeError) -> None:
         self._note(f"{name} is left out: {error}")
         self._trials[name] = replace(self._trials[name], failure=error.message)
-
-    def _usable(self, name: str) -> bool:
-        trial = self._trials[name]
-        return not trial.failure and trial.verdict is not None and trial.verdict.passed
-
-    def _why_not(self, name: str) -> str:
-        trial = self._trials[name]
-        return trial.failure or (trial.verdict.why if trial.verdict is not None else "not judged")
 
     def _late(self) -> bool:
         return time.monotonic() > self._options.deadline_s
