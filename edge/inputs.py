@@ -85,6 +85,8 @@ def _targets(name: str, output: Path | None, single: bool, plan: Plan) -> Iterat
     path = Path(name)
     if path.is_dir():
         base = output or path.with_name(path.resolve().name + RESULT_SUFFIX)
+        if base.resolve() == path.resolve():
+            raise UsageError(f"{name}: the results would lie among the inputs", "choose another --output")
         for file in _media_files(path, plan, exclude=base):
             kind = kind_of(file)
             yield kind, str(file), base / file.relative_to(path).with_suffix(result_suffix(file, kind))
@@ -136,10 +138,10 @@ def result_suffix(path: Path, kind: str) -> str:
 
 
 def _media_files(folder: Path, plan: Plan, exclude: Path) -> Iterator[Path]:
-    excluded = exclude.resolve()
+    excluded = exclude.resolve() if folder.resolve() in exclude.resolve().parents else None
     for file in sorted(folder.rglob("*")):
         hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-        if hidden or not file.is_file() or excluded in file.resolve().parents:
+        if hidden or not file.is_file() or (excluded and excluded in file.resolve().parents):
             continue
         if file.suffix.lower() in VIDEO_SUFFIXES | PICTURE_SUFFIXES and not file.stem.endswith(RESULT_SUFFIX):
             yield file

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edge.cli.options import Parser
-from edge.errors import EdgeError, UsageError
+from edge.cli.streams import complain, discard_output, ensure_standard_streams
+from edge.cli.text import one_line
+from edge.errors import EdgeError, InterruptedJobError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from edge.models.description import ModelDescription
@@ -42,15 +44,29 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
+    ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
     commands = {"list": _list, "fetch": _fetch, "path": _path, "check": _check}
     try:
         values, text = commands[arguments.command](arguments.name, arguments.models_dir)
+        print(json.dumps(values, indent=2) if arguments.json else _shown(text), flush=True)
     except EdgeError as error:
-        print(f"edge-models: {error}", file=sys.stderr)
+        complain(f"edge-models: {error}")
         return error.exit_code
-    print(json.dumps(values, indent=2) if arguments.json else text)
+    except KeyboardInterrupt:
+        return InterruptedJobError.exit_code
+    except BrokenPipeError:     # the reader of our output has gone, e.g. `| head`
+        discard_output()
+        return 1
+    except OSError as error:
+        discard_output()
+        complain(f"edge-models: {error.filename or 'output'}: {error.strerror}; check the disk and the rights")
+        return StorageError.exit_code
     return 0
+
+
+def _shown(text: str) -> str:
+    return "\n".join(one_line(line) for line in text.split("\n"))
 
 
 def _list(name: str | None, models_dir: Path | None) -> Answer:

@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from edge.cli.text import one_line
+from edge.cli.streams import say
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started, Summary
 
 PLAIN_INTERVAL_S = 5.0
@@ -92,7 +92,7 @@ class PlainLines:
             self._frames = message.frames
             self._say("  " + describe_started(message))
         elif isinstance(message, Note):
-            print(f"edge-run: {one_line(f'{self._name}: {message.text}')}", file=sys.stderr, flush=True)
+            say(f"edge-run: {self._name}: {message.text}")
         elif isinstance(message, Progress) and time.monotonic() - self._printed_s >= PLAIN_INTERVAL_S:
             self._printed_s = time.monotonic()
             summary = message.summary
@@ -101,7 +101,7 @@ class PlainLines:
 
     def end(self, job: Job, outcome: Finished | Failed) -> None:
         if isinstance(outcome, Failed):
-            print(f"edge-run: {one_line(outcome.message)}", file=sys.stderr, flush=True)
+            say(f"edge-run: {outcome.message}")
             return
         for line in describe_finished(outcome):
             self._say("  " + line)
@@ -114,7 +114,7 @@ class PlainLines:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            print(one_line(text), file=sys.stderr, flush=True)
+            say(text)
 
 
 def summary_values(summary: Summary) -> dict[str, Any]:

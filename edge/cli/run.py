@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,8 +10,8 @@ from types import FrameType
 
 from edge.cli.options import build_parser, job_template
 from edge.cli.progress import Display, make_display
-from edge.cli.text import one_line
-from edge.errors import DetectorError, EdgeError, InputError, InterruptedJobError
+from edge.cli.streams import complain, discard_output, ensure_standard_streams, say
+from edge.errors import DetectorError, EdgeError, InputError, InterruptedJobError, StorageError
 from edge.inputs import Plan, plan_jobs, recover_leftovers
 from edge.jobs import WorkerProcess
 from edge.messages import Failed
@@ -22,24 +21,23 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
+    ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
     try:
         plan = plan_jobs(arguments.inputs, arguments.output, job_template(arguments))
         return run_plan(plan, make_display(arguments.json, arguments.quiet), arguments.verbose)
     except EdgeError as error:
-        print(f"edge-run: {one_line(str(error))}", file=sys.stderr)
+        complain(f"edge-run: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return InterruptedJobError.exit_code
     except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         return 1
-    except OSError as error:  # a name that is too long, a folder that may not be read
-        print(
-            one_line(f"edge-run: {error.filename or 'input'}: {error.strerror}; check the name and who may read it"),
-            file=sys.stderr,
-        )
-        return InputError.exit_code
+    except OSError as error:  # a name that is too long, a folder that may not be read, a full disk behind stdout
+        discard_output()
+        complain(f"edge-run: {error.filename or 'output'}: {error.strerror}; check the name, the disk and the rights")
+        return InputError.exit_code if error.filename else StorageError.exit_code
 
 
 def run_plan(plan: Plan, display: Display, verbose: bool) -> int:
@@ -53,9 +51,9 @@ def run_plan(plan: Plan, display: Display, verbose: bool) -> int:
             display.notice(f"{plan.ignored} other files", "neither videos nor pictures, or results of earlier runs")
         failures = run_jobs(plan, display, worker)
     if len(plan.jobs) > 1 and failures:
-        print(f"edge-run: {len(failures)} of {len(plan.jobs)} failed:", file=sys.stderr)
+        say(f"edge-run: {len(failures)} of {len(plan.jobs)} failed:")
         for failure in failures:
-            print(f"  {one_line(failure.message)}", file=sys.stderr)
+            say(f"  {failure.message}")
     if not failures:
         return 0
     interrupted = failures[-1].exit_code == InterruptedJobError.exit_code

@@ -45,8 +45,8 @@ def test_any_name_is_read_and_written(sample: Path, default_model: Path, tmp_pat
 
 def test_a_name_that_begins_with_a_dash(sample: Path, default_model: Path, tmp_path: Path) -> None:
     (tmp_path / "-q.mp4").symlink_to(sample)
-    command = [sys.executable, "-m", "edge.cli.run", "--model", default_model, "--scales", "320", "-q", "--", "-q.mp4"]
-    environment = os.environ | {"PYTHONPATH": os.getcwd()}
+    command = [sys.executable, "-m", "edge.cli.run", "--model", str(default_model), "--scales", "320", "--", "-q.mp4"]
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
     assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 0
     assert (tmp_path / "-q_anonymized.mp4").is_file()
 
@@ -107,7 +107,7 @@ def test_without_anybody_to_talk_to(sample: Path, default_model: Path, tmp_path:
     """Descriptors 0 to 2 are free then, and what is opened next gets them: no message may end up in a video."""
     output = tmp_path / "out.mp4"
     command = f'"$0" -m edge.cli.run "$1" -o "$2" --model "$3" --scales 320 {redirection}'
-    words = ["sh", "-c", command, sys.executable, sample, output, default_model]
+    words = ["sh", "-c", command, sys.executable, str(sample), str(output), str(default_model)]
     assert subprocess.run(words, timeout=60, capture_output=True, check=False).returncode == 0
     assert sum(1 for _ in frames(output)) == 300
     assert visible(sample, output, face_box) == []
