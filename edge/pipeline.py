@@ -8,10 +8,11 @@ two ways only: with the planned regions masked, or masked whole (P1 in docs/arch
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -138,17 +139,18 @@ class Pipeline:
 
     def _admit(self, frame: Frame) -> None:
         """Start the analysis of a new frame; pass on what has become ready."""
-        if frame.epoch != self._epoch:
-            self._drain()
-            self._begin_epoch(frame)
-        cut = self._cuts.is_cut(frame.picture)
-        scales = self._schedule.next(frame.pts_ns / 1e9, cut)
-        result: Future[Detections]
-        if self._stalled:
-            result = Future()
-            result.set_exception(DetectorError("the detector is stuck"))
-        else:
-            result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
+        with _released_on_error(frame):
+            if frame.epoch != self._epoch:
+                self._drain()
+                self._begin_epoch(frame)
+            cut = self._cuts.is_cut(frame.picture)
+            scales = self._schedule.next(frame.pts_ns / 1e9, cut)
+            result: Future[Detections]
+            if self._stalled:
+                result = Future()
+                result.set_exception(DetectorError("the detector is stuck"))
+            else:
+                result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
         self._analysing.append(_Analysis(frame, cut, result))
         while self._analysing and (len(self._analysing) > self._threads + 1 or self._analysing[0].result.done()):
             self._observe(self._analysing.popleft())
@@ -168,21 +170,19 @@ class Pipeline:
     def _observe(self, analysis: _Analysis) -> None:
         """Tell the planner what was found in the oldest frame under analysis, and write what need not wait longer."""
         frame = analysis.frame
-        try:
-            detections = self._outcome(analysis.result)
-        except DetectorError as error:
-            if not _is_settled(analysis.result):
-                # A stuck thread still reads these pixels: they can neither be masked and recorded nor given back.
-                self._abandoned.append(frame)
-                self._summary.detector_failures += 1
-                return
-            self._failed[frame.index] = error.message
-            self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
-        except (ConfigError, DeviceLostError):
-            frame.release()
-            raise
-        else:
-            self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
+        with _released_on_error(frame):
+            try:
+                detections = self._outcome(analysis.result)
+            except DetectorError as error:
+                if not _is_settled(analysis.result):
+                    # A stuck thread still reads these pixels: they can neither be masked and recorded nor given back.
+                    self._abandoned.append(frame)
+                    self._summary.detector_failures += 1
+                    return
+                self._failed[frame.index] = error.message
+                self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
+            else:
+                self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
         self._delayed.append(frame)
         while self._delayed and (
             len(self._delayed) > self._delay_limit or self._planner.ready(self._delayed[0].index)
@@ -215,13 +215,14 @@ class Pipeline:
 
     def _write(self, frame: Frame) -> None:
         """The only way out of the delay line: masked, or masked whole."""
-        regions = self._planner.plan(frame.index)
-        why = self._failed.pop(frame.index, None)
-        self._summary.detector_failures += why is not None
-        safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
-        self._count(safe, regions)
-        self._on_frame(frame, regions, safe.redaction)
-        self._sink.write(safe)
+        with _released_on_error(frame):
+            regions = self._planner.plan(frame.index)
+            why = self._failed.pop(frame.index, None)
+            self._summary.detector_failures += why is not None
+            safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
+            self._count(safe, regions)
+            self._on_frame(frame, regions, safe.redaction)
+            self._sink.write(safe)
 
     def _drain(self) -> None:
         """Finish everything that is under way: the source ended, or its picture format changed."""
@@ -251,6 +252,16 @@ class Pipeline:
         self._summary.elapsed_s = now_s - self._started_s
         self._reporter.progress(self._summary)
         return True
+
+
+@contextlib.contextmanager
+def _released_on_error(frame: Frame) -> Iterator[None]:
+    """Give the frame back when something raises: it is in none of the queues then, so nobody else would."""
+    try:
+        yield
+    except BaseException:
+        frame.release()
+        raise
 
 
 def _is_settled(result: Future[Detections]) -> bool:
