@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 START_TIMEOUT_S = 30.0
+NO_TIME = 2**64 - 1         # GST_CLOCK_TIME_NONE
 Authentication = Literal["basic", "digest"]
 
 
@@ -185,8 +186,8 @@ class _Clip:
                 break
         else:
             raise SystemExit(f"{path} has no H.264 or H.265 video")
-        last = self.pictures[-1].get_buffer()
-        self._length_ns = last.pts + last.duration - self.pictures[0].get_buffer().pts
+        times = sorted(picture.get_buffer().pts for picture in self.pictures)     # coded order need not be theirs
+        self._length_ns = (times[-1] - times[0]) * len(times) // max(1, len(times) - 1)     # the last one lasts, too
         self.launch = (
             f"( appsrc name=source is-live=true format=time max-bytes=1000000 ! identity sync=true ! {codec}parse "
             f"! rtp{codec}pay name=pay0 pt=96 config-interval=-1 )"
@@ -214,15 +215,15 @@ class _Clip:
         """Feed a new session from the first picture on."""
         source = media.get_element().get_by_name("source")
         source.set_property("caps", self.pictures[0].get_caps())
-        first_ns = self.pictures[0].get_buffer().pts
         position = 0
 
         def push(appsrc: Any, _wanted: int) -> None:
             nonlocal position
             turn, index = divmod(position, len(self.pictures))
-            buffer = self.pictures[index].get_buffer().copy()
-            buffer.pts += turn * self._length_ns - first_ns
-            buffer.dts = buffer.pts
+            buffer = self.pictures[index].get_buffer().copy_deep()     # copy() only counts references
+            offset_ns = turn * self._length_ns
+            buffer.pts += offset_ns
+            buffer.dts = offset_ns + (buffer.dts if buffer.dts != NO_TIME else buffer.pts - offset_ns)
             position += 1
             appsrc.emit("push-buffer", buffer)
 
