@@ -47,6 +47,22 @@ class Network:
         object.__setattr__(self, "layers", layers(self.reference))
         object.__setattr__(self, "quantisable", quantisable(self.reference))
 
+    def owners(self) -> dict[str, str]:
+        """The layer that each tensor of the graph comes out of, its weights included; for profiles.
+
+        What a layer's result goes through until the next layer is its own; of several the last one counts.
+        """
+        owners = {layer.weights: layer.name for layer in self.layers}
+        own = {layer.name for layer in self.layers}
+        for node in self.reference.graph.node:
+            sources = [owners[name] for name in node.input if name in owners]
+            for name in node.output:
+                if name in own:
+                    owners[name] = name
+                elif sources:
+                    owners[name] = sources[-1]
+        return owners
+
     def quantized(self, amax: Mapping[str, float], int8: Collection[str]) -> onnx.ModelProto:
         """The reference graph with these layers in INT8."""
         return quantize(self.reference, amax, int8) if int8 else self.reference

@@ -45,7 +45,7 @@ class OnnxBackend:
         try:
             onnx.checker.check_model(onnx.load_from_string(candidate.graph))
             OnnxRuntime(candidate.graph, candidate.name).close()
-        except (onnx.checker.ValidationError, EdgeError) as error:
+        except Exception as error:      # protobuf's, onnx's and ONNX Runtime's errors share no base class
             why = error.message if isinstance(error, EdgeError) else str(error)
             raise BuildError(f"ONNX Runtime cannot run {candidate.name} ({why})") from error
         self._work.mkdir(parents=True, exist_ok=True)

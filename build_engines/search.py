@@ -137,7 +137,7 @@ class Search:
         if not self._built.get(self.base):
             return ()
         parts = groups(self._network, parent.int8)
-        names = [layer.name for layer in self._network.layers]
+        owners = self._network.owners()
         for name in (self.base, parent.name):
             if name not in self._profiles:
                 self._display.stage(f"{self._network.name}: timing the layers of {name}")
@@ -148,7 +148,7 @@ class Search:
                 except EdgeError as error:
                     self._note(f"the layers of {name} cannot be timed ({error.message})")
                     return ()
-                self._profiles[name] = by_layer(times, names)
+                self._profiles[name] = by_layer(times, owners)
         return quicker_plan(parent, parts, self._profiles[parent.name], self._profiles[self.base])
 
     def _measured_noise(self) -> tuple[Group, ...]:

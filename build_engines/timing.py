@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from build_engines.backend import Timing
 
@@ -37,40 +37,40 @@ def timing(name: str, batch: int, times_ms: Sequence[float]) -> Timing:
     return Timing(name, batch, middle, high - low, len(times_ms))
 
 
-def by_layer(times_ms: Mapping[str, float], layers: Collection[str]) -> dict[str, float]:
+def by_layer(times_ms: Mapping[str, float], owners: Mapping[str, str]) -> dict[str, float]:
     """Milliseconds per layer of the graph, from those per layer of the runtime.
 
-    A runtime's layer belongs to the graph layers whose names its own name holds (fused ones name all their parts), in
-    equal shares; what names none, a reformat or an addition, belongs to the one that ran before it. Every layer of
-    `layers` is in the result.
+    owners: the layer that each tensor belongs to, see `build_engines.network.Network.owners`. A runtime's layer belongs
+    to the layers of the tensors that its name holds (fused ones name several), in equal shares; what names none, such
+    as a reformat, to the one that ran before it. Every layer is in the result.
     """
-    shares = dict.fromkeys(layers, 0.0)
-    by_length = sorted(layers, key=len, reverse=True)
+    shares = dict.fromkeys(owners.values(), 0.0)
+    by_length = sorted(owners, key=len, reverse=True)
     last: list[str] = []
     for name, milliseconds in times_ms.items():
-        last = _named(name, by_length) or last
+        last = list(dict.fromkeys(owners[tensor] for tensor in _named(name, by_length))) or last
         for layer in last:
             shares[layer] += milliseconds / len(last)
     return shares
 
 
 def _named(name: str, by_length: Sequence[str]) -> list[str]:
-    """Layers named in `name`, longest first; a name that is part of a longer one that was found does not count."""
+    """Tensors named in `name`, longest first; a name that is part of a longer one that was found does not count."""
     found: list[str] = []
     rest = name
-    for layer in by_length:
-        if _holds(rest, layer):
-            found.append(layer)
-            rest = rest.replace(layer, "\0")
+    for tensor in by_length:
+        if _holds(rest, tensor):
+            found.append(tensor)
+            rest = rest.replace(tensor, "\0")
     return found
 
 
 def _holds(text: str, name: str) -> bool:
-    """Whether `name` stands in `text` as a whole: ``12`` is not in ``conv123``."""
+    """Whether `name` stands in `text` as a whole, suffixes such as ``_nchwc`` aside: ``12`` is not in ``conv123``."""
     start = text.find(name)
     while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(name) : start + len(name) + 1]
-        if not (before.isalnum() or before == "_") and not (after.isalnum() or after == "_"):
+        before, after = text[max(0, start - 1) : start], text[start + len(name) : start + len(name) + 1]
+        if not (before.isalnum() or before == "_") and not after.isalnum():
             return True
         start = text.find(name, start + 1)
     return False
