@@ -53,7 +53,7 @@ class TensorRtBackend:
         batches: Sequence[int] = (1, 8),
         workspace_bytes: int | None = None,
         level: int = DEFAULT_LEVEL,
-        external_kernels: bool = True,
+        external_kernels: bool = False,
         timeout_s: float = 3600.0,
         library: str = "tensorrt",
         target: str | None = None,

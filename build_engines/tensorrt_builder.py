@@ -38,7 +38,8 @@ class BuildRequest:
     batches: each gets an optimisation profile of its own, best at that batch.
     int8: whether the graph has Q/DQ nodes. half: whether FP16 kernels may be used (weakly typed TensorRT only).
     level: 0 to 5, how hard to search for quick kernels. timing_cache: file with kernel times of earlier builds, read
-    and rewritten. external_kernels: also consider those of cuDNN and cuBLAS. target: compute capability, where it is
+    and rewritten. external_kernels: also consider those of cuDNN and cuBLAS; off by
+    default in TensorRT 10, and gone in 11. target: compute capability, where it is
     not this machine's (TensorRT-RTX only). library: Python module.
     """
 
@@ -50,7 +51,7 @@ class BuildRequest:
     workspace_bytes: int = WORKSPACE_LIMIT_BYTES
     level: int = DEFAULT_LEVEL
     timing_cache: Path | None = None
-    external_kernels: bool = True
+    external_kernels: bool = False
     target: str | None = None
     library: str = "tensorrt"
 
