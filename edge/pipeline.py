@@ -22,7 +22,7 @@ import numpy as np
 
 from edge.anonymize.gate import Anonymizer, SafeFrame
 from edge.detect.schedule import CutDetector, ScanSchedule
-from edge.errors import ConfigError, DetectorError, DeviceLostError, EdgeError
+from edge.errors import ConfigError, DetectorError, DeviceLostError, EdgeError, RetryLater
 from edge.messages import Reporter, Summary
 from edge.settings import RunSettings
 from edge.track.planner import MaskPlanner
@@ -115,17 +115,25 @@ class Pipeline:
     def run(self) -> Summary:
         """Process the source to its end (or until asked to stop) and return the totals.
 
-        Raises what the source or the recorder raise; frames still in the delay line are then dropped, unwritten.
+        Raises what the source or the recorder raise; frames still in the delay line are then dropped, unwritten. When
+        a live source is lost (RetryLater), they are written first.
         """
+        lost: RetryLater | None = None
         try:
             while not self._source.ended:
                 if self._report() and self._reporter.stop_requested():
                     self._summary.stopped = True
                     break
-                frame = self._source.read(READ_TIMEOUT_S)
+                try:
+                    frame = self._source.read(READ_TIMEOUT_S)
+                except RetryLater as error:
+                    lost = error
+                    break
                 if frame is not None:
                     self._admit(frame)
             self._drain()
+            if lost is not None:
+                raise lost
         finally:
             self._executor.shutdown(wait=not self._stalled, cancel_futures=True)
             unread = [analysis.frame for analysis in self._analysing if _is_settled(analysis.result)]

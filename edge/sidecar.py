@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from edge import __version__
+from edge.errors import StorageError
 from edge.storage import create_part, part_path, publish
 from edge.types import Frame, Region
 
@@ -20,7 +21,7 @@ def sidecar_path(output: Path) -> Path:
 
 
 class Sidecar:
-    """Writes `path` line by line under a ``.part`` name; `close` gives it its final name.
+    """Writes `path` line by line under a ``.part`` name; `publish` gives it its final name.
 
     The first line describes the run, each further line one frame: ``{"frame", "epoch", "pts_s", "redaction",
     "regions": [{"track", "origin", "box": [x1, y1, x2, y2]}]}``, boxes in pixels of the output, before mask scale.
@@ -30,6 +31,7 @@ class Sidecar:
         self._path = path
         self._overwrite = overwrite
         self._part = part_path(path)
+        self._published = self._kept = False
         self._file: IO[str] = os.fdopen(create_part(path, overwrite), "w", encoding="utf-8")
         self._line({"edge": __version__, **head})
 
@@ -50,16 +52,29 @@ class Sidecar:
     def _line(self, value: dict[str, Any]) -> None:
         self._file.write(json.dumps(value, separators=(",", ":")) + "\n")
 
-    def close(self) -> Path:
-        """Finish and publish; returns the final path."""
-        with self._file:        # closing it gives the lock up: only when it has its final name
+    def publish(self) -> Path:
+        """Complete the file and give it its final name; returns that. Call it before the output gets its own, and
+        `keep` after: no output may be without its sidecar. Raises StorageError."""
+        try:
             self._file.flush()
             publish(self._part, self._path, overwrite=self._overwrite)
+            self._published = True
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise StorageError(f"{self._path}: {error.strerror or error}", "check the disk") from error
         return self._path
 
+    def keep(self) -> None:
+        """The output has its final name, too: from here on `abort` leaves the sidecar."""
+        self._kept = True
+        self._file.close()      # and with it the lock, which is needed no longer
+
     def abort(self) -> None:
-        """Leave no sidecar behind: the recording that it describes was not finished."""
-        if not self._file.closed:
-            self._part.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):      # what cannot be written any more is not wanted either
-                self._file.close()
+        """Leave no sidecar behind: what it describes was not finished. Nothing after `keep`."""
+        if self._kept:
+            return
+        with contextlib.suppress(OSError):      # what cannot be removed or written any more is not wanted either
+            (self._path if self._published else self._part).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._file.close()

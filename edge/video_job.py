@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.anonymize.gate import Anonymizer
-from edge.errors import InputError, InterruptedJobError
+from edge.errors import DeviceLostError, InputError, InterruptedJobError, RetryLater
 from edge.messages import Finished, Job, Reporter, Started
 from edge.pipeline import Pipeline, ignore_frame
 from edge.sidecar import Sidecar, sidecar_path
@@ -21,7 +22,8 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
     """Run `job` and return its totals and files.
 
     Raises InputError or RetryLater for the source, StorageError for the output, UnavailableError for a missing part.
-    Whatever was recorded by then keeps its ``.part`` name, every frame of it masked.
+    Whatever was recorded by then keeps its ``.part`` name, every frame of it masked; only when a live source is lost
+    (RetryLater) is it completed, as a recording that somebody stops.
     """
     settings = job.settings
     with ExitStack() as stack:
@@ -56,15 +58,34 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
             reporter,
             on_frame=sidecar.frame if sidecar else ignore_frame,
         )
-        summary = pipeline.run()
+        try:
+            summary = pipeline.run()
+        except DeviceLostError:
+            raise
+        except RetryLater as error:
+            outputs = _complete(recorder, sidecar)
+            if not outputs:
+                raise
+            until_then = f"{error.message}; what came before is in {', '.join(map(str, outputs))}"
+            raise RetryLater(until_then, error.remedy) from error
         if summary.stopped and (job.kind == "video" or summary.frames == 0):
             # Half a file under its final name would pass for the whole, and the next run would skip it.
             raise InterruptedJobError(f"{job.source}: interrupted after {summary.frames} frames")
         if summary.frames == 0:
             raise InputError(f"{job.source}: no picture could be decoded", "is it a video, and complete?")
-        outputs = recorder.close()
+        outputs = _complete(recorder, sidecar)
         for text in (*recorder.notes, *detector.take_notes()):
             reporter.note(text)
-        if sidecar:
-            outputs = (*outputs, sidecar.close())
         return Finished(summary, outputs)
+
+
+def _complete(recorder: Recorder, sidecar: Sidecar | None) -> tuple[Path, ...]:
+    """Give recording and sidecar their final names, the sidecar first: no output may be without it. All paths; none
+    where nothing was recorded."""
+    if not recorder.has_written:
+        return ()
+    described = () if sidecar is None else (sidecar.publish(),)
+    outputs = recorder.close()
+    if sidecar is not None:
+        sidecar.keep()
+    return (*outputs, *described)

@@ -63,6 +63,11 @@ class Recorder:
         finally:
             frame.release()
 
+    @property
+    def has_written(self) -> bool:
+        """Whether there is a file to complete, or one that is complete."""
+        return self._segment is not None or bool(self._finished)
+
     def close(self) -> tuple[Path, ...]:
         """Complete the last file and give all of them, in order; empty if nothing was written."""
         source = self._audio_from

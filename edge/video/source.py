@@ -183,7 +183,7 @@ class Source:
     def _end(self) -> None:
         self.ended = True
         if self._error is None and self.input.live:
-            self._error = RetryLater(f"{self.input.name}: the stream ended")
+            self._error = RetryLater(f"{self.input.name}: the stream ended", "check camera and network")
         if self._error is not None:
             if self.input.live:
                 raise self._error
