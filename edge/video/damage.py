@@ -41,20 +41,20 @@ class DamageTracker:
             if key and not corrupted:
                 self._keys.append(pts)
             elif corrupted or discontinuous or not self._seen_any:
-                self._breaks.append(_Break(pts, pts))
+                self._break(pts, pts)
             self._seen_any = True
 
     def on_decoder_complaint(self) -> None:
         """The decoder warned, without saying where: anything it holds may be meant."""
         with self._lock:
-            self._breaks.append(_Break(self._newest_decoded_ns, self._newest_encoded_ns))
+            self._break(self._newest_decoded_ns, self._newest_encoded_ns)
 
     def judge(self, pts_ns: int, corrupted: bool) -> bool:
         """Whether the decoded picture at `pts_ns` is damaged, `corrupted` being the decoder's own flag on it."""
         with self._lock:
             self._newest_decoded_ns = pts_ns
             if corrupted:
-                self._breaks.append(_Break(pts_ns, pts_ns))
+                self._break(pts_ns, pts_ns)
             if not self._breaks:
                 while len(self._keys) > 1 and self._keys[1] <= pts_ns:
                     self._keys.popleft()
@@ -62,3 +62,13 @@ class DamageTracker:
             last_key = max((key for key in self._keys if key <= pts_ns), default=None)
             self._breaks = [each for each in self._breaks if last_key is None or each.end_ns >= last_key]
             return any(each.start_ns - self.slack_ns <= pts_ns for each in self._breaks)
+
+    def _break(self, start_ns: int, end_ns: int) -> None:
+        """Note a break. What no key frame parts is one, else a stream without key frames would fill the memory."""
+        if self._breaks:
+            last = self._breaks[-1]
+            parted = any(last.end_ns < key <= start_ns for key in self._keys)
+            if not parted or len(self._breaks) >= MAX_KEY_FRAMES:
+                start_ns, end_ns = min(last.start_ns, start_ns), max(last.end_ns, end_ns)
+                self._breaks.pop()
+        self._breaks.append(_Break(start_ns, end_ns))

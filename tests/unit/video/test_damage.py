@@ -62,3 +62,24 @@ def test_a_long_stream_of_key_frames_needs_no_more_memory() -> None:
         tracker.on_encoded(pts, True, False, False)
         assert not tracker.judge(pts, False)
     assert len(tracker._keys) <= 2
+
+
+@pytest.mark.parametrize("kinds", [(BAD,), (GAP, DELTA), (KEY, BAD)])
+def test_breaks_do_not_pile_up(kinds: tuple[str, ...]) -> None:
+    """A camera that sends no good key frame, with a decoder that gives nothing, for hours."""
+    tracker = DamageTracker()
+    for pts in range(5000):
+        kind = kinds[pts % len(kinds)]
+        tracker.on_encoded(pts, kind == KEY, kind == GAP, kind == BAD)
+        tracker.on_decoder_complaint()
+    assert len(tracker._breaks) <= MAX_KEY_FRAMES
+    assert tracker.judge(4999, False)
+
+
+def test_a_break_behind_a_key_frame_does_not_reach_back() -> None:
+    tracker = DamageTracker()
+    for pts in range(7):
+        tracker.on_encoded(pts, pts in (0, 3), False, False)
+    assert tracker.judge(1, True)
+    tracker.on_encoded(7, False, False, True)
+    assert [tracker.judge(pts, False) for pts in (2, 3, 4, 7)] == [True, False, False, True]
