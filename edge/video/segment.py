@@ -57,10 +57,12 @@ class Segment:
         self._descriptor = create_part(spec.final, spec.settings.overwrite)
         self._syncer: _Syncer | None = None
         self._audio: AudioTrack | None = None
+        self._pipeline: Any = None
         self._end_ns = spec.start_ns
         try:
             self._build(spec)
         except BaseException:
+            self._stop()
             self._close_file()
             part_path(spec.final).unlink(missing_ok=True)
             raise
@@ -165,6 +167,8 @@ class Segment:
     def _stop(self) -> None:
         if self._syncer is not None:
             self._syncer.stop()
+        if self._pipeline is None:
+            return
         stopper = threading.Thread(target=self._pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
         stopper.join(_STOP_TIMEOUT_S)

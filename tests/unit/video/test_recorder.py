@@ -24,6 +24,7 @@ from edge.types import Frame, Picture
 from edge.video import encoders
 from edge.video.encoders import choose_encoder
 from edge.video.gst import exists, load
+from edge.video import segment
 from edge.video.recorder import Recorder
 from tests.harness.frames import noise
 from tests.unit.video.clips import H264, copy_clip, make_clip, read_all, simple_clip
@@ -295,3 +296,19 @@ def test_frames_of_a_file_are_not_copied_on_their_way(tmp_path: Path, monkeypatc
     copied.clear()
     record(tmp_path / "other.mp4", [made_frame(0)])           # a frame of another make has to be
     assert len(copied) == 1
+
+
+def test_a_segment_that_cannot_be_built_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last step fails, when the pipeline runs already."""
+    stopped: list[bool] = []
+    stop = segment.Segment._stop
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(segment, "_Syncer", fail)
+    monkeypatch.setattr(segment.Segment, "_stop", lambda self: (stopped.append(True), stop(self)))
+    with pytest.raises(RuntimeError, match="new thread"):
+        record(tmp_path / "out.mp4", [made_frame(0)])
+    assert stopped
+    assert list(tmp_path.iterdir()) == []
