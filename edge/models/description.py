@@ -24,7 +24,8 @@ class _Strict(BaseModel):
 
 
 class UrlSource(_Strict):
-    """A file behind an https address that names a fixed revision."""
+    """A file behind an address that names a fixed revision. https, or http within one's own network: the hash, not the
+    connection, says whether the file is the right one."""
 
     kind: Literal["url"]
     url: str = Field(pattern=r"^https?://")
