@@ -31,3 +31,18 @@ def test_what_came_before_is_kept(
     assert [each.name for each in tmp_path.iterdir()] == [output.name]
     assert sum(1 for _ in frames(output)) > 20
     assert visible(sample, output, face_box) == []
+
+
+def test_motion_jpeg(default_model: Path, tmp_path: Path) -> None:
+    """RTP carries JPEG with halved chroma only (RFC 2435, 4.1): another one makes the test's own server hang."""
+    line = (
+        "( videotestsrc is-live=1 ! video/x-raw,format=I420,width=320,height=240,framerate=25/1 ! jpegenc "
+        "! rtpjpegpay name=pay0 pt=26 )"
+    )
+    output = tmp_path / "out.mp4"
+    with RtspServer({"camera": line}) as server:
+        command = [sys.executable, "-m", "edge.cli.run", server.url("camera"), "-o", str(output), "-q"]
+        command += ["--model", str(default_model), "--scales", "320", "--duration", "2"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sum(1 for _ in frames(output)) > 20

@@ -21,10 +21,9 @@ from edge.errors import StorageError, UnavailableError, UnsafeFrameError
 from edge.settings import MaskSettings, RecordSettings
 from edge.storage import recover
 from edge.types import Frame, Picture
-from edge.video import encoders
+from edge.video import encoders, segment
 from edge.video.encoders import choose_encoder
 from edge.video.gst import exists, load
-from edge.video import segment
 from edge.video.recorder import Recorder
 from tests.harness.frames import noise
 from tests.unit.video.clips import H264, copy_clip, make_clip, read_all, simple_clip
