@@ -306,7 +306,11 @@ def test_a_segment_that_cannot_be_built_leaves_nothing(tmp_path: Path, monkeypat
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(segment, "_Syncer", fail)
-    monkeypatch.setattr(segment.Segment, "_stop", lambda self: (stopped.append(True), stop(self)))
+    def noted(self: segment.Segment) -> None:
+        stopped.append(True)
+        stop(self)
+
+    monkeypatch.setattr(segment.Segment, "_stop", noted)
     with pytest.raises(RuntimeError, match="new thread"):
         record(tmp_path / "out.mp4", [made_frame(0)])
     assert stopped
