@@ -103,7 +103,7 @@ def test_credentials_in_an_address_are_refused(capsys: pytest.CaptureFixture[str
 
 def test_errors_are_one_line_with_the_right_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["missing.mp4"]) == 66
-    assert capsys.readouterr().err == "edge-run: missing.mp4: there is no such file\n"
+    assert capsys.readouterr().err == "edge-run: missing.mp4: there is no such file; check the name\n"
 
 
 @pytest.mark.parametrize(
