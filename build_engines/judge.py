@@ -21,7 +21,7 @@ from edge.pictures import read_picture
 from edge.settings import DetectSettings
 from edge.types import Detections, Picture
 
-MOSAICS = (2, 4)
+MOSAICS = (2, 4, 6)
 """Every held-out picture is also looked at from afar, in mosaics with this many columns and rows."""
 MIN_SMALL_FACES = 10
 """With fewer small faces nothing is known about them, and INT8 is not kept."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.device import Device, this_device
-from edge.errors import ConfigError, RetryLater, StorageError, UnavailableError
+from edge.errors import RetryLater, StorageError, UnavailableError
 from edge.nvidia.driver import NoGpu, first_gpu
 
 if TYPE_CHECKING:
@@ -55,25 +55,21 @@ def build_directory(directory: Path) -> Iterator[Path]:
     """
     from edge.engines.checks import check_directory
 
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-        check_directory(directory, "edge-build --int8")
-        with (directory / LOCK).open("ab") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RetryLater(
-                    f"{directory}: another edge-build is at work there", "wait for it, or give another --engine-dir"
-                ) from None
+    with contextlib.ExitStack() as stack:
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+            check_directory(directory, "edge-build --int8")
+            lock = stack.enter_context((directory / LOCK).open("ab"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             work = directory / WORK
             shutil.rmtree(work, ignore_errors=True)         # of a build that was killed
             work.mkdir(mode=0o700)
-            try:
-                yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-    except (ConfigError, RetryLater, StorageError):
-        raise
-    except OSError as error:
-        where = error.filename or directory
-        raise StorageError(f"{where}: {error.strerror or error}", "choose another --engine-dir") from error
+        except BlockingIOError:
+            raise RetryLater(
+                f"{directory}: another edge-build is at work there", "wait for it, or give another --engine-dir"
+            ) from None
+        except OSError as error:
+            where = error.filename or directory
+            raise StorageError(f"{where}: {error.strerror or error}", "choose another --engine-dir") from error
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        yield work

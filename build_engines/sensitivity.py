@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 
 from build_engines.fidelity import Outputs
@@ -80,18 +81,27 @@ def without_noisiest(parts: Sequence[Group], share: float) -> frozenset[str]:
 
 
 def noise_power(reference: Sequence[Outputs], found: Sequence[Outputs]) -> float:
-    """Power of the difference over that of the signal, over all inputs, at the worst output; or infinity."""
+    """Power of the difference over that of the signal, over all inputs, at the worst output; or infinity.
+
+    In maps (1, C, H, W) every channel counts alike, whatever its unit: scores, sizes and landmarks share a map.
+    Channels that are zero throughout are padding and do not count.
+    """
     worst = 0.0
     for name in reference[0] if reference else ():
-        signal = sum(float(np.square(one[name].astype(np.float64)).sum()) for one in reference)
-        noise = sum(
-            float(np.square(one[name].astype(np.float64) - other[name]).sum())
-            for one, other in zip(reference, found, strict=True)
-        )
-        if not np.isfinite(noise):
+        signal = np.sum([_power(one[name]) for one in reference], axis=0)
+        noise = np.sum([_power(one[name] - other[name]) for one, other in zip(reference, found, strict=True)], axis=0)
+        if not np.isfinite(noise).all():
             return float("inf")
-        worst = max(worst, noise / max(signal, 1e-30))
+        full = signal > 0
+        if full.any():
+            worst = max(worst, float((noise[full] / signal[full]).mean()))
     return worst
+
+
+def _power(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Sum of squares, by channel where there are any: (C,) or (1,)."""
+    squares = np.square(values.astype(np.float64))
+    return np.asarray(squares.sum(axis=(0, 2, 3)) if squares.ndim == 4 else squares.sum().reshape(1), np.float64)
 
 
 def outputs(model: onnx.ModelProto, samples: Sequence[Feed]) -> list[Outputs]:
