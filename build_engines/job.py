@@ -113,7 +113,7 @@ class _ModelBuild:
             return OnnxBackend(work, self._size.height_px, self._size.width_px)
         from build_engines.tensorrt_backend import TensorRtBackend
 
-        return TensorRtBackend(work, self._directory, self._batches, self._options.workspace_bytes)
+        return TensorRtBackend(work, self._directory, self._batches, self._options.workspace_bytes, self._options.level)
 
     def close(self) -> None:
         """Give memory back."""

@@ -13,13 +13,15 @@ from edge.cli.options import Parser, natural, number
 from edge.errors import UsageError
 
 Precision = Literal["int8", "fp16", "fp32"]
+DEFAULT_LEVEL = 3               # TensorRT's own
 DEFAULT_FRAME = (1920, 1080)
 DEFAULT_BATCHES = (1, 8)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What to build. None: not given. frames: width and height. workspace_bytes: of TensorRT. max_loss: a share."""
+    """What to build. None: not given. frames: width and height. workspace_bytes, level: of TensorRT.
+    max_loss: a share."""
 
     precision: Precision = "int8"
     models: tuple[str, ...] = ("auto",)
@@ -30,6 +32,7 @@ class BuildOptions:
     batches: tuple[int, ...] | None = None
     frames: tuple[tuple[int, int], ...] = (DEFAULT_FRAME,)
     workspace_bytes: int | None = None
+    level: int = DEFAULT_LEVEL
     max_loss: float = 0.005
     force_int8: bool = False
     backend: Literal["auto", "tensorrt", "onnxruntime"] = "auto"
@@ -101,6 +104,13 @@ def build_parser() -> Parser:
         speed.add_argument(name, action="store_const", const=force, dest="force_int8", help=text)
     parser.set_defaults(force_int8=False)
     add("--workspace", type=natural_mib, metavar="MIB", help="memory that TensorRT may use while it builds")
+    add(
+        "--level",
+        type=int,
+        choices=range(6),
+        default=DEFAULT_LEVEL,
+        help="how hard TensorRT looks for quick kernels; each step takes longer (default 3)",
+    )
     add("--max-time", type=lambda text: number(text, 1), metavar="S", help="begin no new candidate after this long")
 
     group = parser.add_argument_group("files and feedback")
@@ -133,6 +143,7 @@ def build_options(arguments: argparse.Namespace) -> BuildOptions:
         batches=arguments.batch,
         frames=tuple(dict.fromkeys(arguments.frame)) or (DEFAULT_FRAME,),
         workspace_bytes=arguments.workspace and arguments.workspace << 20,
+        level=arguments.level,
         max_loss=arguments.max_recall_loss,
         force_int8=arguments.force_int8,
         backend=arguments.backend,

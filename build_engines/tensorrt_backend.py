@@ -10,8 +10,8 @@ import onnx
 
 from build_engines.backend import BackendName, Built, Candidate, Tell, Timing
 from build_engines.half import to_half
+from build_engines.options import DEFAULT_LEVEL
 from build_engines.tensorrt_builder import (
-    DEFAULT_LEVEL,
     BuildRequest,
     Retrying,
     Said,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from build_engines.child import ChildDiedError, Tell, call_in_child
+from build_engines.options import DEFAULT_LEVEL
 from edge.errors import BuildError
 from edge.nvidia.tensorrt_api import ShapeRange, TensorRt, load_tensorrt
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 WORKSPACE_LIMIT_BYTES = 4 << 30
 WORKSPACE_SHARE = 0.35          # of MemAvailable: on a Jetson the GPU's memory is the system's
 SMALLEST_WORKSPACE_BYTES = 64 << 20
-DEFAULT_LEVEL = 3               # TensorRT's own
 TELL_EVERY_S = 0.2
 # As TensorRT 8.6 and 10 and the kernel driver of Jetson word it.
 MEMORY_TEXT = re.compile(r"out of memory|outofmemory|insufficient.{0,20}memory|nvmapmemalloc|bad_alloc", re.IGNORECASE)
@@ -194,7 +194,7 @@ def _configure(library: TensorRt, config: ConfigT, request: BuildRequest) -> Non
     library.set_level(config, request.level)
     library.set_detailed(config)
     if not request.external_kernels:
-        config.set_tactic_sources(0)
+        library.refuse_external_kernels(config)
     if request.target is not None and not library.set_target(config, request.target):
         raise BuildError(f"{library.title} builds for the GPU of this machine only", "build on the device")
 

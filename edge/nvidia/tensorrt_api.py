@@ -135,6 +135,11 @@ class TensorRt:
         """Keep layer names, types and formats in the engine, so that they can be asked for."""
         config.profiling_verbosity = self._module.ProfilingVerbosity.DETAILED
 
+    def refuse_external_kernels(self, config: trt.IBuilderConfig) -> None:
+        """Leave out kernels of cuDNN and cuBLAS; versions without them have nothing to leave out."""
+        if hasattr(config, "set_tactic_sources"):
+            config.set_tactic_sources(0)
+
     def set_level(self, config: trt.IBuilderConfig, level: int) -> None:
         """0 (quick build) to 5 (quick engine); 3 is TensorRT's default."""
         config.builder_optimization_level = level

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from build_engines.tensorrt_builder import DEFAULT_LEVEL, BuildRequest, build, default_workspace_bytes
+from build_engines.options import DEFAULT_LEVEL
+from build_engines.tensorrt_builder import BuildRequest, build, default_workspace_bytes
 from edge.inference.tensorrt import TensorRtRuntime
 
 ROUNDS, RUNS, WARM_UP_RUNS = 5, 40, 20
