@@ -28,7 +28,10 @@ def main(arguments: Sequence[str]) -> int:
         name, _, batch = item.partition(":")
         with np.load(graphs / f"{name}.npz") as file:
             inputs = [torch.from_numpy(values[: int(batch)]).cuda() for values in file.values()]
-        module = onnx2torch.convert(onnx.load(graphs / f"{name}.onnx")).cuda().eval()
+        model = onnx.load(graphs / f"{name}.onnx")
+        for place, node in enumerate(model.graph.node):     # names that onnx2torch makes up could be there already
+            node.name = f"node_{place}"
+        module = onnx2torch.convert(model).cuda().eval()
         medians[item] = statistics.median(times_ms(module, inputs))
         print(f"{item}: PyTorch {torch.__version__} eager FP32 {medians[item]:.3f} ms", flush=True)
         del module
