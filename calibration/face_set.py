@@ -125,7 +125,7 @@ def read_face_set(
 
 def _judge(found: FaceSet, where: str, min_scenes: int, problems: Sequence[str]) -> list[str]:
     """What is weak about a set. Raises ConfigError when it is too weak."""
-    scenes = len(set(groups([picture.fingerprint for picture in found.pictures]))) if len(found) else 0
+    scenes = len(set(groups([picture.fingerprint for picture in found.pictures])))
     counted = f"{where}: {len(found)} usable pictures of {scenes} different scenes"
     because = f" ({'; '.join(problems)})" if problems else ""
     if scenes < min_scenes:

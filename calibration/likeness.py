@@ -56,6 +56,8 @@ def groups(fingerprints: Sequence[bytes]) -> list[int]:
     Pictures are in one group when a chain of near-duplicates joins them: a slow pan is one scene.
     """
     count = len(fingerprints)
+    if count == 0:
+        return []
     leader = np.arange(count)
     bits = np.unpackbits(np.frombuffer(b"".join(fingerprints), np.uint8).reshape(count, -1), axis=1)
     signs = bits.astype(np.float32) * 2 - 1
