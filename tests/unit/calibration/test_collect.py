@@ -192,7 +192,7 @@ from calibration.collect import collect
 model = onnx.load("{graph}")
 names = list(dict.fromkeys(node.input[0] for node in model.graph.node if node.op_type == "Conv"))
 random = np.random.default_rng(0)
-sizes = [(704, 1280), (352, 640), (192, 320), (1280, 704), (640, 352)] * 2
+sizes = [(704, 1280), (352, 640), (1280, 704), (704, 1280)]
 inputs = (random.integers(0, 256, (1, *size, 3), np.uint8) for size in sizes)
 found = collect(model, inputs, names)
 print(sum(each.values for each in found.tensors.values()) * 4, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -206,5 +206,5 @@ def test_memory_stays_bounded(shared_data: Path, tmp_path: Path) -> None:
     code = MEASURE.format(graph=path)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     tensor_bytes, peak_kib = map(int, done.stdout.split())
-    assert tensor_bytes > 2 << 30       # what all activations would take
+    assert tensor_bytes > 1 << 30       # what all activations would take
     assert peak_kib < 1 << 20           # 1 GiB, ONNX Runtime and OpenCV included

@@ -34,7 +34,7 @@ def state(histogram: Histogram) -> tuple[object, ...]:
     )   # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(PORTIONS, st.randoms(use_true_random=False))
 def test_order_and_portions_do_not_matter(portions: list[Array], dice: Any) -> None:
     whole = counted(np.concatenate(portions))
@@ -47,7 +47,7 @@ def test_order_and_portions_do_not_matter(portions: list[Array], dice: Any) -> N
     assert state(merged) == state(whole)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(PORTIONS)
 def test_counts_are_those_of_numpy(portions: list[Array]) -> None:
     histogram = counted(*portions)
