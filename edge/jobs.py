@@ -111,6 +111,8 @@ class WorkerProcess:
                     return Failed(f"{job.source}: processing hangs (no sign of life); it was stopped", 1)
                 continue
             message = _receive(connection)
+            if isinstance(message, Failed) and message.worker_ends:
+                self._end()
             if isinstance(message, Finished | Failed):
                 return message
             on_message(message)

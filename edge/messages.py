@@ -86,10 +86,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job failed; `exit_code` as in docs/architecture.md."""
+    """The job failed; `exit_code` as in docs/architecture.md. worker_ends: no other job would work in that process."""
 
     message: str
     exit_code: int
+    worker_ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

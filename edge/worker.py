@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edge.errors import EdgeError, StorageError
+from edge.errors import DeviceLostError, EdgeError, StorageError
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started, Stop, Summary
 from edge.settings import DetectSettings
 from edge.storage import make_parent
@@ -42,13 +42,17 @@ class Worker:
             except EOFError:
                 return
             if isinstance(job, Job):
-                self._send(self._answer(job))
+                answer = self._answer(job)
+                self._send(answer)
+                if isinstance(answer, Failed) and answer.worker_ends:
+                    return
 
     def _answer(self, job: Job) -> Message:
         try:
             return self._run(job)
         except EdgeError as error:
-            return Failed(str(error), error.exit_code)
+            # A CUDA context that is broken stays so for the life of the process.
+            return Failed(str(error), error.exit_code, worker_ends=isinstance(error, DeviceLostError))
         except OSError as error:
             return Failed(f"{job.output}: {error.strerror or error}; check the disk", StorageError.exit_code)
         except MemoryError:

@@ -100,3 +100,21 @@ def test_a_reader_of_our_output_that_goes_away_is_no_crash_of_the_worker(
     with WorkerProcess() as worker, pytest.raises(BrokenPipeError):
         worker.run(job(sample, tmp_path / "a.mp4", default_model), closed_pipe)
     assert time.monotonic() - started_s < 20
+
+
+def test_a_lost_gpu_ends_the_worker_and_the_next_job_gets_a_new_one(
+    sample: Path, default_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import edge.detect.detector, edge.errors\n"
+        "def lost(*_): raise edge.errors.DeviceLostError('the GPU is lost')\n"
+        "edge.detect.detector.Detector.warm_up = lost\n"
+    )
+    with monkeypatch.context() as patched, WorkerProcess() as worker:
+        patched.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
+        failed = worker.run(job(sample, tmp_path / "a.mp4", default_model), lambda _: None)
+        assert isinstance(failed, Failed)
+        assert (failed.message, failed.exit_code) == ("the GPU is lost", 75)
+        patched.undo()
+        assert isinstance(worker.run(job(sample, tmp_path / "b.mp4", default_model), lambda _: None), Finished)
+    assert not (tmp_path / "a.mp4").exists()
