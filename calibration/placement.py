@@ -49,8 +49,25 @@ class Placement:
 
 
 def quantisable(model: onnx.ModelProto) -> frozenset[str]:
-    """Names of the layers that may run in INT8: all but transposed convolutions, which TensorRT 8.6 fails to build."""
-    return frozenset(layer.name for layer in layers(model) if layer.kind != "transposed")
+    """Names of the layers that may run in INT8: all that TensorRT 8.6 can build.
+
+    It fails on transposed convolutions. With a free batch it also failed on a linear enlargement before a quantised
+    layer ("Could not find any implementation for node"): it moves Q in front of that, and has no INT8 kernel for it.
+    """
+    index = GraphIndex(model.graph)
+    return frozenset(
+        layer.name
+        for layer in layers(model)
+        if layer.kind != "transposed" and not _is_interpolated(index, layer.activation)
+    )
+
+
+def _is_interpolated(index: GraphIndex, tensor: str) -> bool:
+    """Whether it comes out of a Resize that makes new values, directly or through nodes that TensorRT moves Q past."""
+    node = index.producers.get(tensor)
+    while node is not None and _moves_only(node):
+        node = index.producers.get(node.input[0])
+    return node is not None and node.op_type == "Resize"
 
 
 def place(model: onnx.ModelProto, int8: Collection[str]) -> Placement:

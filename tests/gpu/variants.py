@@ -16,6 +16,7 @@ import onnx
 
 from calibration.collect import collect
 from calibration.observers import amax
+from calibration.placement import quantisable
 from calibration.quantize import calibrated_tensors, quantize
 from edge.graph.batch import fix_size, free_batch
 from edge.graph.layers import layers
@@ -53,10 +54,11 @@ def write(target: Path, name: str, reference: onnx.ModelProto, inputs: Sequence[
 
 def int8_layers(model: onnx.ModelProto) -> frozenset[str]:
     """Those that INT8 pays for most often: dense and pointwise, with channels enough, neither first nor last."""
+    allowed = quantisable(model)
     return frozenset(
         layer.name
         for layer in layers(model)
-        if layer.kind in ("dense", "pointwise") and not (layer.first or layer.last)
+        if layer.name in allowed and layer.kind in ("dense", "pointwise") and not (layer.first or layer.last)
         and min(layer.in_channels, layer.out_channels) >= 16
     )   # fmt: skip
 

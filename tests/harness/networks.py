@@ -54,12 +54,13 @@ class Network:
 
     def chosen(self, which: str) -> frozenset[str]:
         """Names of the layers."""
+        allowed = quantisable(self.graph)
         if which == "all":
-            return quantisable(self.graph)
+            return allowed
         return frozenset(
             layer.name
             for layer in layers(self.graph)
-            if layer.kind in ("dense", "pointwise") and not layer.first and not layer.last
+            if layer.name in allowed and layer.kind in ("dense", "pointwise") and not layer.first and not layer.last
         )
 
 

@@ -90,9 +90,9 @@ CASES = {
         [conv("x", "a"), conv("a", "b"), node("Resize", ["a", "", "factors"], ["l"], mode="nearest"), conv("l", "c")],
         "b c", "b c", {"a": "b0 l0", "l": "c0"}, [("a", "l")],
     ),
-    "enlarging by interpolation makes new values": (
+    "enlarging by interpolation ends INT8": (
         [conv("x", "a"), conv("a", "b"), node("Resize", ["a", "", "factors"], ["l"], mode="linear"), conv("l", "c")],
-        "b c", "b c", {"a": "b0", "l": "c0"}, [],
+        "b c", "b", {"a": "b0"}, [],
     ),
     "through several that move values only": (
         [conv("x", "a"), conv("a", "b"), node("Transpose", ["a"], ["t"], perm=[0, 1, 3, 2]),
@@ -201,3 +201,11 @@ def test_layers_that_are_none_and_transposed_ones() -> None:
     for name in ("t", "nothing"):
         with pytest.raises(ValueError, match=name):
             quantize(graph, {"x": 1.0, "a": 1.0}, [name])
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("linear", {"a", "d"}), ("nearest", {"a", "c", "d"})])
+def test_layers_behind_an_interpolation(mode: str, expected: set[str]) -> None:
+    enlarged = node("Resize", ["a", "", "factors"], ["l"], mode=mode)
+    moved = node("Transpose", ["l"], ["m"], perm=[0, 1, 3, 2])
+    graph = model([conv("x", "a"), enlarged, moved, conv("m", "c"), conv("c", "d")], ["d"], {"factors": FACTORS})
+    assert quantisable(graph) == expected
