@@ -91,13 +91,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_options_named_in_the_pages_exist() -> None:
     """Every `--option` in running text is one of ours."""
     known = set()
-    for program in ("edge-run", "edge-models"):
+    for program in ("edge-run", "edge-models", "edge-build"):
         command = [str(Path(sys.executable).parent / program), "--help"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         known |= set(re.findall(r"--[a-z][a-z-]+", done.stdout))
     for source in [ROOT / "tests" / "conftest.py", *(ROOT / "tests" / "bench").glob("*.py")]:
         known |= set(re.findall(r"\"(--[a-z][a-z-]+)\"", source.read_text()))
-    known |= {"--system-site-packages"}
+    known |= {"--system-site-packages", "--slow"}
     unknown = {
         f"{name_of(page)}: {option}"
         for page in PAGES
