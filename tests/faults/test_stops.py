@@ -15,7 +15,9 @@ STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 def start(sample: Path, output: Path, model: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "edge.cli.run", str(sample), "-o", str(output), "--json", "--model", str(model)]
+    # The tests themselves may run under nohup, whose children ignore SIGHUP.
+    program = ["env", "--default-signal=HUP", sys.executable, "-m", "edge.cli.run"]
+    command = [*program, str(sample), "-o", str(output), "--json", "--model", str(model)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
