@@ -92,15 +92,11 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def default_model() -> Path:
     """A small real detector: YuNet from the test data, else whatever model is installed, else a skip."""
-    data = Path(os.environ.get("EDGE_TEST_DATA") or ROOT.parent / "shared" / "data")
-    yunet = data / "models" / "detectors" / "yunet_n_dynamic.onnx"
-    if yunet.is_file():
-        return yunet
     from edge.errors import EdgeError
-    from edge.models.choose import choose
+    from tests.harness.default_model import resolve_default_model
 
     try:
-        return choose("auto").path
+        return resolve_default_model().path
     except EdgeError as error:
         pytest.skip(f"no detector model: {error}")
 

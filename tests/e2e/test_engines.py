@@ -14,12 +14,12 @@ import pytest
 
 from edge.engines.manifest import PrecisionPlan
 from edge.engines.store import write_engine
-from edge.models.description import description
 from edge.nvidia.driver import Gpu, first_gpu
+from tests.harness.default_model import default_description
 from tests.harness.engines import manifest_for, write_onnx_engine
 
 ROOT = Path(__file__).parents[2]
-MODEL = description("yunet_n")
+MODEL = default_description()
 pytestmark = pytest.mark.skipif(isinstance(first_gpu(), Gpu), reason="there is a GPU here")
 
 
@@ -71,5 +71,5 @@ def test_require_gpu_makes_it_an_error(run: Any, tmp_path: Path, default_model: 
     write_tensorrt_engine(tmp_path / "engines", default_model)
     next((tmp_path / "engines").glob("*.json")).unlink()
     code, events, errors = run("--require-gpu")
-    assert len(said(events, "edge-build --int8 --model yunet_n --backend tensorrt --engine-dir engines")) == 2
+    assert len(said(events, f"edge-build --int8 --model {MODEL.name} --backend tensorrt --engine-dir engines")) == 2
     assert not list((tmp_path / "out").glob("*.png"))

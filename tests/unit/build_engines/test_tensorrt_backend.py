@@ -12,7 +12,7 @@ from edge.device import Device, this_device
 from edge.errors import BuildError
 from edge.graph.batch import fix_size, free_batch
 from edge.inference.prepare import read_model, reference_graph
-from edge.models.description import description
+from tests.harness.default_model import default_description
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def backend(tmp_path: Path) -> BuildBackend:
 
 
 def test_a_detector_in_both_types(backend: BuildBackend, default_model: Path, tmp_path: Path) -> None:
-    reference = reference_graph(read_model(default_model), description("yunet_n"))
+    reference = reference_graph(read_model(default_model), default_description())
     graph = fix_size(free_batch(reference), None, 192, 320).SerializeToString()
     told: list[str] = []
     half = backend.build(Candidate("half", frozenset(), graph), progress=told.append)

@@ -13,17 +13,18 @@ from edge.engines.manifest import PrecisionPlan
 from edge.engines.probe import Run, differences, make_probe, probe_input
 from edge.engines.store import write_engine
 from edge.errors import ConfigError, EdgeError, UnavailableError, UsageError
+from edge.graph.names import map_name
 from edge.inference.fallback import EngineRuntime
 from edge.inference.onnx_runtime import OnnxRuntime
 from edge.inference.prepare import prepared_graph
 from edge.inference.runtime import Runtime, open_runtime
-from edge.models.description import description
 from edge.nvidia.driver import Gpu, first_gpu
 from edge.settings import Backend
 from edge.types import Float32, UInt8
+from tests.harness.default_model import default_description
 from tests.harness.engines import manifest_for, write_onnx_engine
 
-MODEL = description("yunet_n")
+MODEL = default_description()
 Opened = Callable[..., tuple[str, list[str]]]      # arguments of `opened`; what runs, and notes
 no_gpu = pytest.mark.skipif(isinstance(first_gpu(), Gpu), reason="there is a GPU here")
 
@@ -39,7 +40,7 @@ def opened(default_model: Path, engines: Path) -> Opened:
         notes: list[str] = []
         runtime = open_runtime(backend, default_model, MODEL, engines, require_gpu, notes.append)
         try:
-            assert set(runtime.run(np.zeros((1, 64, 64, 3), np.uint8))) == {"stride_8", "stride_16", "stride_32"}
+            assert set(runtime.run(np.zeros((1, 64, 64, 3), np.uint8))) == set(map(map_name, MODEL.strides))
             return runtime.describe(), notes
         finally:
             runtime.close()
@@ -74,11 +75,11 @@ def shifted(run: Run) -> Run:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda d, m: write_onnx_engine(d, m, MODEL, model_sha256="0" * 64), "was built from another file of yunet_n"),
+        (lambda d, m: write_onnx_engine(d, m, MODEL, model_sha256="0" * 64), f"from another file of {MODEL.name}"),
         (lambda d, m: write_onnx_engine(d, m, MODEL, machine="riscv64"), "for processor architecture riscv64, this"),
         (lambda d, m: write_onnx_engine(d, m, MODEL, probed=shifted), "gives other results than when it was built (st"),
         (lambda d, m: write_onnx_engine(d, m, MODEL).write_bytes(b"x"), "has 1 bytes where its manifest says"),
-        (lambda d, m: write_engine(d, b"no graph", manifest_for(m, MODEL)), "ONNX Runtime refuses YuNet-n"),
+        (lambda d, m: write_engine(d, b"no graph", manifest_for(m, MODEL)), f"ONNX Runtime refuses {MODEL.title}"),
     ],
     ids=["other model", "other machine", "probe", "truncated", "garbage"],
 )
@@ -149,7 +150,7 @@ def test_a_damaged_engine_is_an_error_where_the_gpu_is_required(
 ) -> None:
     write_tensorrt_engine(engines, default_model)
     next(engines.glob("*.json")).write_text("{")
-    with pytest.raises(ConfigError, match=r"is damaged.*edge-build --int8 --model yunet_n --back") as caught:
+    with pytest.raises(ConfigError, match=rf"is damaged.*edge-build --int8 --model {MODEL.name} --back") as caught:
         opened("auto", True)
     assert caught.value.exit_code == 78
 
@@ -183,7 +184,9 @@ def test_a_size_without_an_engine_falls_back_and_is_announced_once(graph: bytes)
     with ThreadPoolExecutor(4) as threads:
         shapes = [(1, 64, 96, 3), (1, 128, 96, 3), (1, 128, 96, 3), (1, 96, 128, 3)] * 4
         results = list(threads.map(lambda shape: runtime.run(np.zeros(shape, np.uint8)), shapes))
-    assert [result["stride_8"].shape[2] for result in results[:4]] == [8, 16, 16, 12]
+    stride = MODEL.strides[0]
+    heights = [result[map_name(stride)].shape[2] * stride for result in results[:4]]
+    assert heights == [64, 128, 128, 96]
     assert len(others) == 1
     assert sorted(note.split("inputs of ")[1].split(",")[0] for note in notes) == ["128x96", "96x128"]
     assert all(note.endswith("run: edge-build X --frame WxH, with the size of the pictures") for note in notes)
@@ -208,12 +211,12 @@ def test_the_probe_tells_engines_apart(graph: bytes) -> None:
         return differences(probe, lambda picture: {name: change(maps) for name, maps in runtime.run(picture).items()})
 
     assert changed(lambda maps: maps * np.float32(1.0001)) == []
-    assert len(changed(lambda maps: maps * np.float32(1.1))) == 3
+    assert len(changed(lambda maps: maps * np.float32(1.1))) == len(MODEL.strides)
     assert "off by nan" in changed(lambda maps: np.full_like(maps, np.nan))[0]
-    assert "has the shape (1, 16, 6, 10) instead of (1, 16, 12, 20)" in changed(lambda maps: maps[:, :, ::2, ::2])[2]
-    only = differences(probe, lambda picture: {"stride_8": runtime.run(picture)["stride_8"]})
-    assert only == ["outputs ['stride_8'] instead of ['stride_16', 'stride_32', 'stride_8']"]
-    with pytest.raises(ConfigError, match=r"stride_16.* are not finite; build in FP32"):
+    assert all("has the shape (1, " in text for text in changed(lambda maps: maps[:, :, ::2, ::2]))
+    names = sorted(map(map_name, MODEL.strides))
+    assert differences(probe, lambda _: {"other": probe_input(8, 8)}) == [f"outputs ['other'] instead of {names}"]
+    with pytest.raises(ConfigError, match=r"stride_.* are not finite; build in FP32"):
         make_probe(lambda picture: {n: m * np.float32(np.nan) for n, m in runtime.run(picture).items()}, 96, 160)
     runtime.close()
 
