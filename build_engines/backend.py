@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from calibration.observers import Method
+
 if TYPE_CHECKING:
     from edge.device import Device
     from edge.inference.runtime import Runtime
@@ -28,7 +30,7 @@ class Candidate:
     graph: bytes
     why: str = ""
     half: bool = True
-    method: str = ""
+    method: Method | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from calibration.inputs import run_time_scales
+from edge.detect.detector import run_time_scales
 from edge.detect.placement import place
 from edge.errors import UsageError
 from edge.types import Picture, Plane

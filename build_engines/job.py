@@ -20,7 +20,7 @@ from build_engines.options import DEFAULT_BATCHES, BuildOptions
 from build_engines.prerequisites import build_directory, choose_backend
 from build_engines.progress import Display
 from build_engines.search import Search, SearchOptions, SearchResult
-from build_engines.sensitivity import outputs
+from build_engines.sensitivity import AmaxOf, outputs
 from calibration.observers import Method
 from calibration.ranges import Ranges
 from edge.engines.probe import probe_input
@@ -189,7 +189,7 @@ class _ModelBuild:
             return judge(runtime, self._display.step)
 
     def _write(
-        self, network: Network, result: SearchResult, facts: EngineFacts, pictures: Pictures | None, amax_of: object
+        self, network: Network, result: SearchResult, facts: EngineFacts, pictures: Pictures | None, amax_of: AmaxOf
     ) -> list[Path]:
         kept = _kept(result)
         trial = next(each for each in result.trials if each.name == kept)
@@ -216,11 +216,11 @@ class _ModelBuild:
         return written
 
     def _other_size(
-        self, network: Network, like: Built, size: EngineSize, pictures: Pictures | None, amax_of: object
+        self, network: Network, like: Built, size: EngineSize, pictures: Pictures | None, amax_of: AmaxOf
     ) -> tuple[Built, Verdict]:
         """The plan of `like` at another size, built and judged."""
         candidate = like.candidate
-        amax = amax_of(candidate.method) if candidate.int8 else {}      # type: ignore[operator]
+        amax = amax_of(candidate.method) if candidate.int8 and candidate.method else {}
         self._display.stage(f"{network.name}: building {candidate.name} at {size}")
         graph = network.final("tensorrt", amax, candidate.int8, (size.height_px, size.width_px))
         same = Candidate(

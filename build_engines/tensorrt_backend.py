@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from build_engines.backend import BackendName, Built, Candidate, Tell, Timing
-from build_engines.half import to_half
+from build_engines.half import out_of_range, to_half
 from build_engines.options import DEFAULT_LEVEL
 from build_engines.tensorrt_builder import (
     BuildRequest,
@@ -82,7 +82,7 @@ class TensorRtBackend:
         """
         self._work.mkdir(parents=True, exist_ok=True)
         path = self._work / f"{name}.onnx"
-        path.write_bytes(_in_half(graph, name) if half and self._library.strongly_typed else graph)
+        path.write_bytes(_in_half(graph, name, progress) if half and self._library.strongly_typed else graph)
         request = BuildRequest(
             path,
             self._work / f"{name}.plan",
@@ -132,9 +132,12 @@ class TensorRtBackend:
             return runtime.profile(runtime.example(self._batches[0]), PROFILE_RUNS)
 
 
-def _in_half(graph: bytes, name: str) -> bytes:
+def _in_half(graph: bytes, name: str, progress: Tell) -> bytes:
     try:
-        return bytes(to_half(onnx.load_from_string(graph)).SerializeToString())
+        model = onnx.load_from_string(graph)
+        if cut := out_of_range(model):
+            progress(f"{name}: numbers beyond FP16 are cut to its largest in {', '.join(cut)}")
+        return bytes(to_half(model).SerializeToString())
     except Exception as error:      # protobuf's and onnx's errors share no base class
         raise BuildError(f"FP16 cannot be written into the graph of {name} ({error})") from error
 

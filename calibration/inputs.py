@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from calibration.face_set import FaceSet, SetPicture
-from edge.detect.detector import SCALES
+from edge.detect.detector import run_time_scales
 from edge.detect.input import InputBuilder
 from edge.detect.placement import Placement, place
 from edge.models.description import ModelDescription
@@ -49,9 +49,3 @@ def inputs(face_set: FaceSet, model: ModelDescription, scales: Sequence[int] = (
     Iterating raises InputError when a picture has gone or changed.
     """
     return DetectorInputs(face_set, model, tuple(scales))
-
-
-def run_time_scales(width_px: int, height_px: int) -> tuple[int, ...]:
-    """The scales of `edge.detect.detector.Detector.scales_for` with default settings, for frames."""
-    longer = max(width_px, height_px)
-    return tuple(scale for scale, from_px in SCALES if longer >= from_px)

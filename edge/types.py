@@ -64,7 +64,8 @@ class Frame:
     pts_ns, duration_ns: presentation time and duration on the source's own time line, nanoseconds.
     damaged: the decoder reported missing or corrupt data in this picture or in one it refers to.
     storage: what backs `picture` and what the recorder writes without a copy; opaque here.
-    release: gives the backing memory back; called exactly once, by the recorder or by whoever drops the frame.
+    release: gives the backing memory back; called by the recorder or by whoever drops the frame. When recording fails
+        both do: calling it again does nothing.
     """
 
     source: str

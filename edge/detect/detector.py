@@ -93,8 +93,7 @@ class Detector:
         """
         if self._settings.scales:
             return tuple(sorted(set(self._settings.scales)))
-        longer = max(width_px, height_px) * (2 if still else 1)
-        return tuple(scale for scale, from_px in SCALES if longer >= from_px)
+        return run_time_scales(width_px, height_px, still)
 
     def detect(self, picture: Picture, scales: Sequence[int], min_score: float) -> Detections:
         """Faces with a score of at least `min_score`, best first, in pixels of the stored picture.
@@ -135,6 +134,12 @@ class Detector:
         if candidates.landmarks is not None:
             points = candidates.landmarks[keep][:, self._order] / scale
         return _checked(boxes[keep], candidates.scores[keep], points)
+
+
+def run_time_scales(width_px: int, height_px: int, still: bool = False) -> tuple[int, ...]:
+    """What `Detector.scales_for` gives unless the settings name scales."""
+    longer = max(width_px, height_px) * (2 if still else 1)
+    return tuple(scale for scale, from_px in SCALES if longer >= from_px)
 
 
 def _checked(boxes: Float32, scores: Float32, landmarks: Float32 | None) -> Detections:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from calibration.face_set import read_face_set
-from calibration.inputs import inputs, run_time_scales
-from edge.detect.detector import Detector
+from calibration.inputs import inputs
+from edge.detect.detector import Detector, run_time_scales
 from edge.errors import InputError
 from edge.models.description import description
 from edge.pictures import read_picture
