@@ -11,6 +11,8 @@ Shape = Literal["ellipse", "box"]
 Backend = Literal["auto", "onnxruntime", "tensorrt"]
 Codec = Literal["h264", "h265"]
 Transport = Literal["tcp", "udp"]
+OnDoubt = Literal["redact", "drop"]
+PixelFormat = Literal["auto", "mjpeg", "yuyv", "nv12", "h264"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,14 @@ class MaskSettings:
 class RecordSettings:
     """How results are written.
 
-    quality: constant rate factor of x264/x265, 0 to 51, lower is better.
+    quality: constant rate factor of x264/x265, 0 to 51, lower is better; not used where a bitrate is given.
+    bitrate_kbps: aim at so many kilobits a second instead.
     fragment_s: at most this much video is lost on a kill or power cut.
     """
 
     codec: Codec = "h264"
     quality: float = 23.0
+    bitrate_kbps: int | None = None
     keep_audio: bool = False
     keep_metadata: bool = False
     overwrite: bool = False
