@@ -173,7 +173,7 @@ class ProcessReport:
 
 @dataclass(slots=True)
 class ServiceStatus:
-    """Everything that `edge-status` and the metrics show. written_utc: ISO 8601 with Z; the monotonic time is for age."""
+    """All that `edge-status` and the metrics show. written_utc: ISO 8601 with Z; the monotonic time is for its age."""
 
     version: str
     pid: int
