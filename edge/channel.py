@@ -17,6 +17,8 @@ from edge.reports import Report, from_plain, to_plain
 
 # A packet is one message. The kernel's default send buffer (net.core.wmem_default, 208 KiB) has to hold it.
 MAX_MESSAGE_BYTES = 128 << 10
+# A child that talks without end must not keep the supervisor from the others.
+MAX_PACKETS_PER_TURN = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class ParentEnd:
             raise ChannelClosedError from error
 
     def receive(self) -> list[Report]:
-        """All reports that wait; what is no report is left out. Raises ChannelClosedError when the child is gone and
-        everything that it said was received before."""
+        """Reports that wait, not more than a turn's worth; what is no report is left out. Raises ChannelClosedError
+        when the child is gone and everything that it said was received before."""
         reports: list[Report] = []
-        while True:
+        for _ in range(MAX_PACKETS_PER_TURN):
             try:
                 packet = self._socket.recv(MAX_MESSAGE_BYTES)
             except BlockingIOError:
@@ -69,8 +71,9 @@ class ParentEnd:
                 raise ChannelClosedError
             try:
                 reports.append(from_plain(json.loads(packet)))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
+        return reports
 
     def close(self) -> None:
         """Let go."""

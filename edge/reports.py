@@ -6,10 +6,16 @@ Children decode hostile streams, so what they send is parsed as data (JSON into 
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import lru_cache
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-CameraState = Literal["starting", "connecting", "recording", "backing_off", "disk_paused", "off_schedule", "stopping"]
+# "failed" is said by the supervisor of a camera whose process ended with 78.
+CameraState = Literal[
+    "starting", "connecting", "recording", "backing_off", "disk_paused", "off_schedule", "stopping", "failed"
+]
 Level = Literal["debug", "info", "warning", "error"]
 
 # Upper ends of latency buckets in milliseconds; one more bucket takes what is longer.
@@ -192,18 +198,12 @@ class ServiceStatus:
     problems: list[str] = field(default_factory=list)
 
 
+_INT_END = 1 << 63
 _TYPES: dict[str, type] = {
     each.__name__: each
     for each in (CameraReport, InferenceReport, RootReport, KeeperReport, Event, Fatal, BoardReport, ProcessReport,
                  ServiceStatus, Histogram)
 }
-_NESTED: dict[tuple[str, str], str] = {
-    ("CameraReport", "latency"): "Histogram", ("InferenceReport", "run_ms"): "Histogram",
-    ("InferenceReport", "wait_ms"): "Histogram", ("KeeperReport", "roots"): "RootReport",
-    ("ServiceStatus", "cameras"): "CameraReport", ("ServiceStatus", "inference"): "InferenceReport",
-    ("ServiceStatus", "keeper"): "KeeperReport", ("ServiceStatus", "board"): "BoardReport",
-    ("ServiceStatus", "processes"): "ProcessReport",
-}   # fmt: skip
 
 
 def to_plain(report: Any) -> dict[str, Any]:
@@ -212,27 +212,48 @@ def to_plain(report: Any) -> dict[str, Any]:
 
 
 def from_plain(values: Any) -> Any:
-    """The report that `to_plain` was given. Raises ValueError for anything that is none."""
-    if not isinstance(values, dict) or values.get("type") not in _TYPES:
+    """The report that `to_plain` was given, every value of the declared type. Raises ValueError for anything else."""
+    if not isinstance(values, dict) or not isinstance(values.get("type"), str) or values["type"] not in _TYPES:
         raise ValueError("not a report")
-    return _make(values["type"], {key: value for key, value in values.items() if key != "type"})
+    return _parse(_TYPES[values["type"]], {key: value for key, value in values.items() if key != "type"})
 
 
-def _make(name: str, values: Any) -> Any:
-    if not isinstance(values, dict):
-        raise ValueError(f"{name} is {type(values).__name__}")
-    made = {}
-    for key, value in values.items():
-        inner = _NESTED.get((name, key))
-        if inner is None or value is None:
-            made[key] = value
-        elif isinstance(value, list):
-            made[key] = [_make(inner, each) for each in value]
-        elif inner == "Histogram" and key == "latency":
-            made[key] = {stage: _make(inner, each) for stage, each in value.items()}
-        else:
-            made[key] = _make(inner, value)
+@lru_cache
+def _hints(report: type) -> dict[str, Any]:
+    return get_type_hints(report)
+
+
+def _parse(hint: Any, value: Any) -> Any:
+    """`value` as what `hint` says: a report, a list or dictionary of such, a literal, or a plain value."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return _parse_report(hint, value)  # type: ignore[arg-type]
+    if origin is list and isinstance(value, list):
+        return [_parse(arguments[0], each) for each in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: _parse(arguments[1], each) for key, each in value.items()}
+    if origin is Literal and value in arguments:
+        return value
+    if origin is UnionType:
+        return None if value is None else _parse(arguments[0], value)
+    if hint is float and type(value) is int and abs(value) < _INT_END:
+        return float(value)
+    if type(value) is hint and _is_sound(value):
+        return value
+    raise ValueError(f"{value!r:.80} is no {hint}")
+
+
+def _is_sound(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return not isinstance(value, int) or abs(value) < _INT_END
+
+
+def _parse_report(report: type, values: Any) -> Any:
+    hints = _hints(report)
+    if not isinstance(values, dict) or not values.keys() <= hints.keys():
+        raise ValueError(f"{values!r:.80} is no {report.__name__}")
     try:
-        return _TYPES[name](**made)
-    except TypeError as error:
-        raise ValueError(f"{name}: {error}") from None
+        return report(**{key: _parse(hints[key], value) for key, value in values.items()})
+    except TypeError as error:          # one is missing
+        raise ValueError(f"{report.__name__}: {error}") from None

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from edge.cli.options import Parser
 from edge.cli.streams import complain, discard_output, ensure_standard_streams
-from edge.cli.text import one_line
 from edge.errors import EdgeError, InterruptedJobError, StorageError, UsageError
+from edge.text import one_line
 
 if TYPE_CHECKING:
     from edge.models.description import ModelDescription

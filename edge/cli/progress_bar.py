@@ -7,8 +7,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 
 from edge.cli.progress import describe_finished, describe_started
-from edge.cli.text import one_line
 from edge.messages import Failed, Finished, Job, Message, Note, Progress, Started
+from edge.text import one_line
 
 
 class ProgressBar:

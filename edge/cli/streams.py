@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from edge.cli.text import one_line
+from edge.text import one_line
 
 
 def ensure_standard_streams() -> None:
