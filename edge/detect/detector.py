@@ -8,27 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from edge.detect.candidates import Candidates, Reader
-from edge.detect.centerface import read_centerface
+from edge.detect.candidates import Candidates
 from edge.detect.input import InputBuilder
+from edge.detect.network import Network
 from edge.detect.nms import suppress
 from edge.detect.placement import Placement, place
-from edge.detect.retinaface import read_retinaface
-from edge.detect.scrfd import read_scrfd
-from edge.detect.yunet import read_yunet
 from edge.errors import DetectorError
-from edge.inference.runtime import Runtime, open_runtime
-from edge.models.choose import ResolvedModel, choose
-from edge.models.description import Family, Landmark
+from edge.models.description import Landmark, ModelDescription
 from edge.settings import DetectSettings
 from edge.types import Detections, Float32, Picture, Plane
 
-READERS: dict[Family, Reader] = {
-    "yunet": read_yunet,
-    "centerface": read_centerface,
-    "scrfd": read_scrfd,
-    "retinaface": read_retinaface,
-}
 LANDMARK_ORDER: tuple[Landmark, ...] = ("right_eye", "left_eye", "nose", "right_mouth", "left_mouth")
 # Scale, and the longer side of a picture in pixels from which on it is used. Measured on labelled photos:
 # docs/models.md.
@@ -43,40 +32,46 @@ class Detector:
     """A face detector, loaded. `detect` may be called from several threads at once.
 
     settings: which model, at which scales, on what. models_dir: where model files are kept, instead of the user's
-    cache. runtime: runs the graph, instead of what the settings would open; closed with the detector. Raises what
-    `choose` and `open_runtime` raise.
-
-    name: of the model, for people. reason: why this model, when that is not obvious. score_threshold: what counts as a
-    face. landmarks: whether there are five points per face.
+    cache. network: finds candidates, instead of what the settings would open; closed with the detector. Raises what
+    `edge.detect.local_network.open_network` raises.
     """
 
     def __init__(
-        self, settings: DetectSettings, models_dir: Path | None = None, runtime: Runtime | None = None
+        self, settings: DetectSettings, models_dir: Path | None = None, network: Network | None = None
     ) -> None:
         self._settings = settings
-        self._resolved: ResolvedModel = choose(settings.model, models_dir)
-        model = self._resolved.description
-        self._reader = READERS[model.family]
-        self._order = [model.landmarks.index(point) for point in LANDMARK_ORDER] if model.landmarks else []
         self._inputs = InputBuilder()
         self._notes: deque[str] = deque(maxlen=MAX_NOTES)
-        self._runtime: Runtime = runtime or open_runtime(
-            settings.backend,
-            self._resolved.path,
-            model,
-            settings.engine_dir,
-            settings.require_gpu,
-            self._notes.append,
-        )
-        self.name = model.title
-        self.reason = self._resolved.reason
-        self.landmarks = bool(model.landmarks)
-        threshold = settings.score_threshold
-        self.score_threshold = model.score_threshold if threshold is None else threshold
+        if network is None:
+            from edge.detect.local_network import open_network
+
+            network = open_network(settings, models_dir, self._notes.append)
+        self._network: Network = network
+
+    @property
+    def name(self) -> str:
+        """Of the model, for people."""
+        return self._network.model.title
+
+    @property
+    def reason(self) -> str:
+        """Why this model, when that is not obvious."""
+        return self._network.reason
+
+    @property
+    def score_threshold(self) -> float:
+        """What counts as a face."""
+        threshold = self._settings.score_threshold
+        return self._network.model.score_threshold if threshold is None else threshold
+
+    @property
+    def landmarks(self) -> bool:
+        """Whether there are five points per face."""
+        return bool(self._network.model.landmarks)
 
     def describe(self) -> str:
         """Model and runtime, for people."""
-        return f"{self.name} on {self._runtime.describe()}{f' ({self.reason})' if self.reason else ''}"
+        return f"{self.name} on {self._network.describe()}{f' ({self.reason})' if self.reason else ''}"
 
     def take_notes(self) -> list[str]:
         """What users should know about how faces are found, and have not been told: a GPU that is not used."""
@@ -100,16 +95,17 @@ class Detector:
 
         Raises DetectorError when a run fails or gives something that cannot be faces.
         """
-        model = self._resolved.description
+        model = self._network.model
         multiple = model.input.stride_multiple
         size = (picture.width_px, picture.height_px, picture.pixel_aspect)
         placements = [place(*size, scale, multiple) for scale in scales]
         found: list[Detections] = []
         for placement, pixels in zip(placements, self._inputs.build(picture, placements), strict=True):
-            maps = self._runtime.run(pixels)
-            candidates = self._reader(maps, model, placement.height_px, placement.width_px, min_score)
-            found.append(self._in_picture(candidates, placement, picture))
-        return _merged(found, self.landmarks)
+            candidates = self._network.find(pixels, min_score)
+            found.append(_in_picture(candidates, model, placement, picture))
+        if self._network.model is not model:        # the inference process came back with another one
+            raise DetectorError("the model changed while this picture was looked at")
+        return _merged(found, bool(model.landmarks))
 
     def warm_up(self, width_px: int, height_px: int) -> None:
         """Look at a grey picture of this size at every scale, so that a model that cannot work fails before a run.
@@ -121,25 +117,29 @@ class Detector:
 
     def close(self) -> None:
         """Give memory back."""
-        self._runtime.close()
-
-    def _in_picture(self, candidates: Candidates, placement: Placement, picture: Picture) -> Detections:
-        """Stored pixels; boxes reach over the border by at most half the picture; specks are dropped."""
-        scale = np.array((placement.scale_x, placement.scale_y), np.float32)
-        size = np.array((picture.width_px, picture.height_px) * 2, np.float32)
-        boxes: Float32 = np.clip(candidates.boxes / np.tile(scale, 2), -0.5 * size, 1.5 * size)
-        sides = np.minimum(boxes[:, 2:], size[:2]) - np.maximum(boxes[:, :2], 0)
-        keep = (sides >= MIN_FACE_PX).all(axis=1)
-        points: Float32 | None = None
-        if candidates.landmarks is not None:
-            points = candidates.landmarks[keep][:, self._order] / scale
-        return _checked(boxes[keep], candidates.scores[keep], points)
+        self._network.close()
 
 
 def run_time_scales(width_px: int, height_px: int, still: bool = False) -> tuple[int, ...]:
     """What `Detector.scales_for` gives unless the settings name scales."""
     longer = max(width_px, height_px) * (2 if still else 1)
     return tuple(scale for scale, from_px in SCALES if longer >= from_px)
+
+
+def _in_picture(
+    candidates: Candidates, model: ModelDescription, placement: Placement, picture: Picture
+) -> Detections:
+    """Stored pixels; boxes reach over the border by at most half the picture; specks are dropped."""
+    scale = np.array((placement.scale_x, placement.scale_y), np.float32)
+    size = np.array((picture.width_px, picture.height_px) * 2, np.float32)
+    boxes: Float32 = np.clip(candidates.boxes / np.tile(scale, 2), -0.5 * size, 1.5 * size)
+    sides = np.minimum(boxes[:, 2:], size[:2]) - np.maximum(boxes[:, :2], 0)
+    keep = (sides >= MIN_FACE_PX).all(axis=1)
+    points: Float32 | None = None
+    if candidates.landmarks is not None:
+        order = [model.landmarks.index(point) for point in LANDMARK_ORDER]
+        points = candidates.landmarks[keep][:, order] / scale
+    return _checked(boxes[keep], candidates.scores[keep], points)
 
 
 def _checked(boxes: Float32, scores: Float32, landmarks: Float32 | None) -> Detections:

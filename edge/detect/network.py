@@ -12,11 +12,15 @@ from edge.types import UInt8
 class Network(Protocol):
     """A face network, ready to run. `find` may be called from several threads at once.
 
-    model: how its inputs and outputs are read. reason: why this model, when that is not obvious.
     """
 
-    model: ModelDescription
-    reason: str
+    @property
+    def model(self) -> ModelDescription:
+        """How its inputs and outputs are read. Raises DetectorError while that is not known yet."""
+
+    @property
+    def reason(self) -> str:
+        """Why this model, when that is not obvious."""
 
     def find(self, pixels: UInt8, min_score: float) -> Candidates:
         """Candidates in one RGB picture, uint8 (1, height, width, 3), in its pixels, before overlaps are merged.

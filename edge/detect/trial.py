@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from edge.detect.detector import READERS
+from edge.detect.local_network import READERS
 from edge.errors import UnavailableError
 from edge.inference.runtime import open_runtime
 from edge.models.choose import ResolvedModel

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from edge.engines.probe import differences
@@ -25,12 +27,19 @@ class EngineRuntime:
     """Pictures of a size without an engine go to another runtime, which is opened when the first one comes.
 
     rebuild: the command that builds engines. require_gpu: raise ConfigError for such a picture instead.
-    note: told once for each such size.
+    note: told once for each such size. engine_sha256: of the engines.
     """
 
     def __init__(
-        self, engines: SizedRuntime, open_other: Callable[[], Runtime], rebuild: str, require_gpu: bool, note: Note
+        self,
+        engines: SizedRuntime,
+        open_other: Callable[[], Runtime],
+        rebuild: str,
+        require_gpu: bool,
+        note: Note,
+        engine_sha256: str = "",
     ) -> None:
+        self.engine_sha256 = engine_sha256
         self._engines, self._sizes = engines, engines.sizes
         self._open_other = open_other
         self._rebuild, self._require_gpu, self._note = rebuild, require_gpu, note
@@ -44,6 +53,20 @@ class EngineRuntime:
         if (height_px, width_px) in self._sizes:
             return self._engines.run(picture)
         return self._without_engine(height_px, width_px).run(picture)
+
+    @property
+    def parallel_runs(self) -> int:
+        """See `Runtime.parallel_runs`."""
+        return self._engines.parallel_runs
+
+    def batches(self) -> Mapping[int, int]:
+        """See `Runtime.batches`."""
+        total = Counter(self._engines.batches())
+        with self._lock:
+            other = self._other
+        if other is not None:
+            total.update(other.batches())
+        return total
 
     def describe(self) -> str:
         """For people."""
@@ -70,6 +93,11 @@ class EngineRuntime:
                 self._told.add(size)
                 self._note(f"{what}, they run on {self._other.describe()}; {remedy}")
             return self._other
+
+
+def combined_sha256(hashes: Sequence[str]) -> str:
+    """One hash that stands for several: that of a single one is itself."""
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(sorted(hashes)).encode()).hexdigest()
 
 
 def check_probe(runtime: Runtime, stored: StoredEngine) -> None:

@@ -56,6 +56,7 @@ class GpuThread:
         self._lock = threading.Lock()
         self._ended: EdgeError | None = None
         self._callers: dict[Shapes, int] = {}
+        self.batches: dict[int, int] = {}       # size -> runs; replaced, never changed: others read it
         self.engines: list[Engine] = []
         self.lanes: dict[Shapes, list[Lane]] = {}
         ready: Future[None] = Future()
@@ -112,7 +113,10 @@ class GpuThread:
                 return
 
     def _run_batch(self, batch: Sequence[Request]) -> list[Outputs]:
-        return self.lane(batch).run([one.inputs for one in batch])
+        outputs = self.lane(batch).run([one.inputs for one in batch])
+        size = sum(one.batch for one in batch)
+        self.batches = {**self.batches, size: self.batches.get(size, 0) + 1}
+        return outputs
 
     def _open(self, cuda: Cuda, payloads: Sequence[bytes]) -> None:
         self._cuda, self.gpu, self.library = cuda, cuda.name, load_tensorrt()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -33,11 +35,11 @@ class OnnxRuntime:
     """A session with one thread of its own, so that frames, not layers, share the cores: no barriers, no idling.
 
     One session runs all sizes: weights are in memory once. graph: serialised, one uint8 (1, H, W, 3) input. title: for
-    messages. kind: of graph, for `describe`. Thread-safe. Raises UnavailableError when ONNX Runtime is missing or
-    refuses the graph.
+    messages. kind: of graph, for `describe`. engine_sha256: where it was built here. Thread-safe. Raises
+    UnavailableError when ONNX Runtime is missing or refuses the graph.
     """
 
-    def __init__(self, graph: bytes, title: str, kind: str = "") -> None:
+    def __init__(self, graph: bytes, title: str, kind: str = "", engine_sha256: str = "") -> None:
         onnxruntime = load_onnxruntime()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
@@ -54,6 +56,10 @@ class OnnxRuntime:
             self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         except Exception as error:      # its exceptions share no base class
             raise UnavailableError(f"ONNX Runtime refuses {title} ({error})", "check the model file") from error
+        self.engine_sha256 = engine_sha256
+        self.parallel_runs = len(os.sched_getaffinity(0))
+        self._runs = itertools.count(1)     # its steps are atomic
+        self._last_run = 0
         self._one_large_run = threading.Lock()
         self._input_name = self._session.get_inputs()[0].name
         self._output_names = [output.name for output in self._session.get_outputs()]
@@ -67,7 +73,12 @@ class OnnxRuntime:
                 maps = self._session.run(self._output_names, {self._input_name: picture})
         except Exception as error:
             raise DetectorError(f"ONNX Runtime failed ({error})") from error
+        self._last_run = next(self._runs)
         return dict(zip(self._output_names, maps, strict=True))
+
+    def batches(self) -> Mapping[int, int]:
+        """See `Runtime.batches`: pictures are run one by one."""
+        return {1: self._last_run} if self._last_run else {}
 
     def run_network(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Float32]:
         """Outputs by name for a network with any inputs. Raises DetectorError when the run fails."""

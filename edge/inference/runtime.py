@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +24,17 @@ class Runtime(Protocol):
         Height and width are multiples of the model's `stride_multiple`. Raises DetectorError when the run fails,
         DeviceLostError when no run will work any more in this process.
         """
+
+    @property
+    def parallel_runs(self) -> int:
+        """How many calls of `run` at once keep the device busy."""
+
+    @property
+    def engine_sha256(self) -> str:
+        """Of the engine that runs, hexadecimal; of several engines, over their hashes; empty for a plain graph."""
+
+    def batches(self) -> Mapping[int, int]:
+        """How often each batch size was run."""
 
     def describe(self) -> str:
         """Library, version and device, for people."""
@@ -102,7 +113,7 @@ def _open_tensorrt(path: Path, model: ModelDescription, directory: Path, require
     model_sha256 = hashlib.sha256(read_model(path)).hexdigest()
     payloads = [load_engine(engine, device, model_sha256, description_hash(model)) for engine in stored]
 
-    from edge.inference.fallback import EngineRuntime, check_probe
+    from edge.inference.fallback import EngineRuntime, check_probe, combined_sha256
     from edge.inference.tensorrt import TensorRtRuntime
 
     runtime = TensorRtRuntime(payloads, model.title, stored[0].manifest.precision.kind)
@@ -112,7 +123,15 @@ def _open_tensorrt(path: Path, model: ModelDescription, directory: Path, require
     except BaseException:
         runtime.close()
         raise
-    return EngineRuntime(runtime, lambda: _open_onnx_runtime(path, model, directory, note), rebuild, require_gpu, note)
+    engine_sha256 = combined_sha256([engine.manifest.sha256 for engine in stored])
+    return EngineRuntime(
+        runtime,
+        lambda: _open_onnx_runtime(path, model, directory, note),
+        rebuild,
+        require_gpu,
+        note,
+        engine_sha256,
+    )
 
 
 def _open_onnx_runtime(path: Path, model: ModelDescription, directory: Path, note: Note) -> Runtime:
@@ -143,7 +162,7 @@ def _open_onnx_engine(path: Path, model: ModelDescription, directory: Path) -> R
         return None
     model_sha256 = hashlib.sha256(read_model(path)).hexdigest()
     payload = load_engine(stored, this_device(), model_sha256, description_hash(model))
-    runtime = OnnxRuntime(payload, model.title, f"{stored.manifest.precision.kind} engine")
+    runtime = OnnxRuntime(payload, model.title, f"{stored.manifest.precision.kind} engine", stored.manifest.sha256)
     try:
         check_probe(runtime, stored)
     except BaseException:

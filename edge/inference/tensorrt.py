@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,6 +38,20 @@ class TensorRtRuntime:
         self._description = f"{owner.library.title} ({owner.gpu}{f', {kind}' if kind else ''})"
         # Runs also when nobody calls close, and before the interpreter takes the libraries apart.
         self._finalizer = weakref.finalize(self, owner.stop)
+
+    @property
+    def engine_sha256(self) -> str:
+        """Not known here: plans are bytes. See `EngineRuntime`."""
+        return ""
+
+    @property
+    def parallel_runs(self) -> int:
+        """One full batch that runs, and one that gathers meanwhile."""
+        return 2 * max(self._most.values())
+
+    def batches(self) -> Mapping[int, int]:
+        """See `Runtime.batches`."""
+        return self._owner.batches
 
     @property
     def sizes(self) -> frozenset[tuple[int, int]]:

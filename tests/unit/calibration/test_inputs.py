@@ -11,6 +11,7 @@ import pytest
 from calibration.face_set import read_face_set
 from calibration.inputs import inputs
 from edge.detect.detector import Detector, run_time_scales
+from edge.detect.local_network import LocalNetwork
 from edge.errors import InputError
 from edge.models.description import description
 from edge.pictures import read_picture
@@ -28,8 +29,10 @@ def test_the_very_bytes_that_a_detector_runs_on(
     face_set = read_face_set(tmp_path)
     seen: list[UInt8] = []
     detector = Detector(DetectSettings(model=str(model_file(shared_data, "yunet_n"))))
-    runs = detector._runtime.run
-    monkeypatch.setattr(detector._runtime, "run", lambda pixels: (seen.append(pixels.copy()), runs(pixels))[1])
+    assert isinstance(detector._network, LocalNetwork)
+    runtime = detector._network.runtime
+    runs = runtime.run
+    monkeypatch.setattr(runtime, "run", lambda pixels: (seen.append(pixels.copy()), runs(pixels))[1])
     for path in face_set.files:
         picture = read_picture(path).picture
         detector.detect(picture, detector.scales_for(picture.width_px, picture.height_px), 0.5)

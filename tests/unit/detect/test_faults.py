@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from edge.detect.detector import Detector
+from edge.detect.local_network import LocalNetwork
 from edge.errors import DetectorError
 from edge.types import Float32
 from tests.unit.detect.conftest import OpenDetector
@@ -16,10 +17,13 @@ from tests.unit.models.published import NAMES
 
 
 class Broken:
-    """A runtime that gives something else; `change` gets the real maps."""
+    """Takes the place of a detector's runtime and gives something else; `change` gets the real maps."""
 
     def __init__(self, detector: Detector, change: Callable[[dict[str, Float32]], object]) -> None:
-        self.real, self.change = detector._runtime, change
+        network = detector._network
+        assert isinstance(network, LocalNetwork)
+        self.real, self.change = network.runtime, change
+        network.runtime = self  # type: ignore[assignment]
 
     def run(self, picture: Array) -> object:
         return self.change(self.real.run(picture))
@@ -58,7 +62,7 @@ def test_outputs_that_cannot_be_faces_are_errors(
     open_detector: OpenDetector, group: Array, name: str, change: Callable[[dict[str, Float32]], object]
 ) -> None:
     detector = open_detector(name)
-    detector._runtime = Broken(detector, change)  # type: ignore[assignment]
+    Broken(detector, change)
     with pytest.raises(DetectorError):
         detector.detect(as_picture(group), (320,), 0.5)
 
@@ -67,7 +71,7 @@ def test_outputs_that_cannot_be_faces_are_errors(
 def test_huge_boxes_are_cut_to_size(open_detector: OpenDetector, group: Array, name: str) -> None:
     """Finite but absurd numbers: a box of 1e30 pixels would break masks later."""
     detector = open_detector(name)
-    detector._runtime = Broken(detector, lambda maps: {key: value * 0 + 80 for key, value in maps.items()})  # type: ignore[assignment]
+    Broken(detector, lambda maps: {key: value * 0 + 80 for key, value in maps.items()})
     result = detector.detect(as_picture(group), (320,), 0.3)
     height, width = group.shape[:2]
     assert np.abs(result.boxes).max(initial=0) <= 1.5 * max(width, height)
