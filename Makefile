@@ -3,10 +3,10 @@ PYTHON ?= /usr/bin/python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test lint bench install uninstall clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16
 
 setup: ## install system packages and the project into .venv (also done by run and test)
 	@sh tests/harness/setup.sh run
@@ -26,6 +26,12 @@ test: lint ## ruff, mypy and all tests; PYTEST_ARGS="-k words" for some of them
 
 bench: setup-test ## speed and memory on this machine, beside deface
 	@.venv/bin/python -m tests.bench.speed
+
+install: ## as a service: PREFIX=/opt/edge DESTDIR= EXTRAS=jetson (see systemd/install.sh)
+	@sh systemd/install.sh install
+
+uninstall: ## remove what install brought; configuration and recordings stay
+	@sh systemd/install.sh uninstall
 
 clean: ## remove .venv, caches and built files; results in out/ stay
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -130,4 +130,4 @@ def test_first_run_says_what_it_did(sample: Path) -> None:
 def test_help_lists_every_target() -> None:
     done = make("help")
     targets = [line.split()[1] for line in done.stdout.splitlines()]
-    assert targets == ["help", "setup", "run", "lint", "test", "bench", "clean"]
+    assert targets == ["help", "setup", "run", "lint", "test", "bench", "install", "uninstall", "clean"]
