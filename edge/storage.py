@@ -59,7 +59,7 @@ def create_part(final: Path, overwrite: bool = False) -> int:
             with contextlib.suppress(FileExistsError, _ReplacedError):
                 return _open_locked(part, os.O_CREAT | os.O_EXCL)
             with contextlib.suppress(_ReplacedError):
-                _set_aside(part)
+                _clear(part)
     raise StorageError(f"{part}: keeps appearing", "another program writes this name")
 
 
@@ -75,6 +75,41 @@ def publish(part: Path, final: Path, overwrite: bool = False) -> None:
         else:
             _rename_new(part, final)
         _sync(final.parent)
+
+
+def replace_file(path: Path, content: bytes, sync: bool = True) -> None:
+    """Write a small file so that at every moment either the old one or all of the new one is there.
+
+    sync: also after a power cut. Raises StorageError.
+    """
+    temporary = path.with_name(f".{path.name}{PART}")
+    with _explained(path):
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            with os.fdopen(os.open(temporary, flags, 0o640), "wb") as file:
+                file.write(content)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        if sync:
+            _sync(path.parent)
+
+
+def claim(part: Path) -> int:
+    """Open a `.part` that no live process holds and take its lock; the descriptor reads and writes.
+
+    Raises StorageError: somebody writes it, or it is none of this program's; OSError where it cannot be opened.
+    """
+    descriptor = _open_locked(part)
+    if not _is_ours(descriptor, part.with_name(part.name.removesuffix(PART)).suffix.lower()):
+        os.close(descriptor)
+        raise StorageError(f"{part}: another program's file has this name", "move it, or give another name")
+    return descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,25 +174,23 @@ def _boxes(file: BinaryIO, total: int) -> Iterator[tuple[bytes, int]]:
 
 def _recover_one(part: Path) -> Recovered:
     final = part.with_name(part.name.removesuffix(PART))
-    descriptor = _open_locked(part)
+    descriptor = claim(part)
     try:
-        if not _is_ours(descriptor, final.suffix.lower()):
-            raise StorageError(f"{part}: another program's file has this name", "move it, or give another name")
         with os.fdopen(os.dup(descriptor), "r+b") as file:
             playable = whole_fragments_bytes(file) if final.suffix == ".mp4" else 0
             if playable:
                 file.truncate(playable)
         if not playable:
-            target = _set_aside_locked(part)
+            target = set_aside(part)
             return Recovered(part, target, "broken")
-        target = _free_name(final.with_name(f"{final.stem}_recovered{final.suffix}"))
+        target = free_name(final.with_name(f"{final.stem}_recovered{final.suffix}"))
         publish(part, target)
         return Recovered(part, target, "playable")
     finally:
         os.close(descriptor)
 
 
-def _set_aside(part: Path) -> None:
+def _clear(part: Path) -> None:
     """Move a `.part` that nobody writes out of the way, as `recover` would."""
     with contextlib.suppress(FileNotFoundError):
         _recover_one(part)
@@ -172,14 +205,15 @@ def _is_ours(descriptor: int, suffix: str) -> bool:
     return facts.st_size == 0 or beginning.startswith(_BEGINNINGS.get(suffix, ()))
 
 
-def _set_aside_locked(part: Path) -> Path:
-    target = _free_name(part.with_name(part.name + BROKEN))
+def set_aside(part: Path) -> Path:
+    """Rename a `.part` that nobody writes to ``<name>.part.broken``; gives the new name. Raises OSError."""
+    target = free_name(part.with_name(part.name + BROKEN))
     _rename_new(part, target)
     _sync(target.parent)
     return target
 
 
-def _free_name(path: Path) -> Path:
+def free_name(path: Path) -> Path:
     """`path`, or the first of `<stem>_2`, `<stem>_3` … that does not exist."""
     candidate, number = path, 2
     while os.path.lexists(candidate):

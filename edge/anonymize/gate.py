@@ -54,6 +54,14 @@ class SafeFrame:
         self.masked_share = masked_share
         self.reason = reason
 
+    @property
+    def picture(self) -> Picture:
+        """The hidden picture, to look at before somebody takes the frame; UnsafeFrameError after that."""
+        try:
+            return self._frame[0].picture
+        except IndexError:
+            raise UnsafeFrameError("this safe frame was used already") from None
+
     def take(self) -> Frame:
         """Hand the frame over, once; whoever takes it releases it. Raises UnsafeFrameError the second time."""
         try:

@@ -55,11 +55,11 @@ class Recorder:
             raise UnsafeFrameError(f"a recorder takes safe frames only, not {type(safe).__name__}")
         frame = safe.take()
         try:
-            format_, rate = _format_of(frame)
+            format_, rate = format_of_frame(frame)
             if self._segment is None or frame.epoch != self._epoch or format_ != self._format:
                 self._next_segment(frame, format_, rate)
             assert self._segment is not None
-            self._segment.write(_buffer_of(frame), frame.pts_ns, frame.duration_ns)
+            self._segment.write(buffer_of_frame(frame), frame.pts_ns, frame.duration_ns)
         finally:
             frame.release()
 
@@ -114,7 +114,8 @@ class Recorder:
         return plan
 
 
-def _format_of(frame: Frame) -> tuple[PictureFormat, Fraction | None]:
+def format_of_frame(frame: Frame) -> tuple[PictureFormat, Fraction | None]:
+    """The format to declare for a frame, and its nominal frame rate where known."""
     if isinstance(frame.storage, FrameStorage):
         return frame.storage.format, frame.storage.frame_rate
     picture = frame.picture
@@ -123,7 +124,7 @@ def _format_of(frame: Frame) -> tuple[PictureFormat, Fraction | None]:
     return PictureFormat(picture.width_px, picture.height_px, picture.pixel_aspect, colorimetry), None
 
 
-def _buffer_of(frame: Frame) -> Any:
+def buffer_of_frame(frame: Frame) -> Any:
     """The frame's own buffer, or a copy of its planes where the frame does not come from GStreamer."""
     if isinstance(frame.storage, FrameStorage):
         buffer = frame.storage.detach()

@@ -100,7 +100,9 @@ class Segment:
 
         Raises StorageError on a full disk or failed write, EdgeError if encoding fails or hangs.
         """
-        self._wait_for_room()
+        if not self.wait_for_room(WRITE_TIMEOUT_S):
+            raise StorageError(f"{self._spec.final}: nothing could be written for {WRITE_TIMEOUT_S:.0f} s",
+                               "check the disk")
         buffer.pts, buffer.dts, buffer.duration = pts_ns - self._spec.base_ns, pts_ns - self._spec.base_ns, duration_ns
         buffer.unset_flags(load().Gst.BufferFlags.DISCONT)
         if buffer.pts >= self._next_key_ns:
@@ -118,23 +120,42 @@ class Segment:
 
         whole_audio: keep what lasts longer than the pictures; else it ends with them.
         """
-        gst = load().Gst
         try:
-            if self._audio is not None and not whole_audio:
-                self._audio.end_at(self._end_ns)
-            self._source.end_of_stream()
-            wanted = gst.MessageType.ERROR | gst.MessageType.EOS
-            message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), wanted)
-            if message is None:
-                raise EdgeError(f"{self._spec.final}: the encoder did not finish within {FINISH_TIMEOUT_S:.0f} s")
-            if message.type == gst.MessageType.ERROR:
-                raise writing_error(message, str(self._spec.final))
-            self._stop()
+            self.complete(whole_audio)
             publish(part_path(self._spec.final), self._spec.final, self._spec.settings.overwrite)
         finally:
-            self._stop()
-            self._close_file()
+            self.close()
         return self._spec.final
+
+    def complete(self, whole_audio: bool = False) -> None:
+        """Write what the encoder holds and the index. The file stays open and locked, under its `.part` name; whoever
+        calls this publishes it, or not, and calls `close`. Raises StorageError or EdgeError."""
+        gst = load().Gst
+        if self._audio is not None and not whole_audio:
+            self._audio.end_at(self._end_ns)
+        self._source.end_of_stream()
+        wanted = gst.MessageType.ERROR | gst.MessageType.EOS
+        message = self._bus.timed_pop_filtered(int(FINISH_TIMEOUT_S * 1e9), wanted)
+        if message is None:
+            raise EdgeError(f"{self._spec.final}: the encoder did not finish within {FINISH_TIMEOUT_S:.0f} s")
+        if message.type == gst.MessageType.ERROR:
+            raise writing_error(message, str(self._spec.final))
+        self._stop()
+
+    @property
+    def descriptor(self) -> int:
+        """Of the file, for reading, until `close`."""
+        return self._descriptor
+
+    @property
+    def size_bytes(self) -> int:
+        """What is in the file so far."""
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """Let go of the file, and with it of its lock."""
+        self._stop()
+        self._close_file()
 
     def abandon(self) -> None:
         """Stop without finishing; what is on disk keeps its `.part` name. An empty `.part` is removed."""
@@ -144,16 +165,15 @@ class Segment:
         if empty:
             part_path(self._spec.final).unlink(missing_ok=True)
 
-    def _wait_for_room(self) -> None:
-        if self._source.get_current_level_bytes() < self._max_bytes:
-            self._raise_if_failed()
-            return
-        deadline_s = time.monotonic() + WRITE_TIMEOUT_S
+    def wait_for_room(self, timeout_s: float) -> bool:
+        """Whether the encoder takes a frame within this time. Raises as `write` does."""
+        deadline_s = time.monotonic() + timeout_s
+        self._raise_if_failed()
         while self._source.get_current_level_bytes() >= self._max_bytes:
-            self._raise_if_failed(timeout_ns=2_000_000)
             if time.monotonic() > deadline_s:
-                raise StorageError(f"{self._spec.final}: nothing could be written for {WRITE_TIMEOUT_S:.0f} s",
-                                   "check the disk")
+                return False
+            self._raise_if_failed(timeout_ns=2_000_000)
+        return True
 
     def _raise_if_failed(self, timeout_ns: int = 0) -> None:
         message = poll_error(self._bus, timeout_ns)
