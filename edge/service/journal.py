@@ -24,24 +24,26 @@ MAX_LINE_BYTES = 2000
 class LineBudget:
     """At most `burst` lines at once, and one more every `interval_s`; counts those that were left out."""
 
-    def __init__(self, burst: int, interval_s: float) -> None:
+    def __init__(self, burst: int, interval_s: float, now_s: float) -> None:
         self._burst, self._interval_s = burst, interval_s
-        self._left, self._since_s = float(burst), 0.0
-        self.left_out = 0
+        self._left, self._since_s, self._said_s = float(burst), now_s, now_s
+        self._left_out = 0
 
     def allows(self, now_s: float) -> bool:
         """Whether one more line may be written now; if not, it is counted."""
         self._left = min(self._burst, self._left + (now_s - self._since_s) / self._interval_s)
         self._since_s = now_s
         if self._left < 1.0:
-            self.left_out += 1
+            self._left_out += 1
             return False
         self._left -= 1.0
         return True
 
-    def take_left_out(self) -> int:
-        """How many were left out since the last call."""
-        count, self.left_out = self.left_out, 0
+    def left_out(self, now_s: float, at_end: bool = False) -> int:
+        """How many were left out since this was last not 0; not 0 at most once a minute, or at the end."""
+        if not self._left_out or (now_s - self._said_s < REPEAT_WINDOW_S and not at_end):
+            return 0
+        count, self._left_out, self._said_s = self._left_out, 0, now_s
         return count
 
 
