@@ -15,7 +15,7 @@ from edge.recordings.ledger import Ledger
 from edge.recordings.mp4 import length_of
 from edge.recordings.names import draft_of
 from edge.recordings.publishing import publish_segment
-from edge.recordings.recovery import Outcome, recover_camera
+from edge.recordings.recovery import describe, recover_camera
 from edge.reports import Event, Level
 from edge.storage import part_path, replace_file
 from edge.video.segment import Segment
@@ -140,13 +140,3 @@ class Finisher:
 
     def _say(self, level: Level, key: str, text: str) -> None:
         self._tell(Event(level, key, text, self._folder.name))
-
-
-def describe(outcome: Outcome) -> tuple[Level, str, str]:
-    """Level, key and text of the event about something recovered."""
-    name = outcome.path.name
-    if outcome.kind == "broken":
-        return "warning", "recording-broken", f"{name}: holds nothing that plays; set aside"
-    if outcome.kind == "empty":
-        return "info", "recording-empty", f"{name}: nothing had been written; removed"
-    return "info", "recording-recovered", f"{name}: recovered, {outcome.duration_s:.1f} s"

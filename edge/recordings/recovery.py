@@ -21,6 +21,7 @@ from edge.recordings.ledger import COUNTS, UNKNOWN, Gap
 from edge.recordings.mp4 import Length, length_of
 from edge.recordings.names import VIDEO, draft_of, sidecar_of, split_name, start_of
 from edge.recordings.publishing import drop_draft, final_of, hash_of, publish_segment
+from edge.reports import Level
 from edge.storage import PART, claim, free_name, publish, set_aside, whole_fragments_bytes
 
 INTERRUPTED = "interrupted"
@@ -83,6 +84,16 @@ def recover_part(part: Path, chain: Chain) -> Outcome | None:
         return _recover_locked(part, descriptor, chain)
     finally:
         os.close(descriptor)
+
+
+def describe(outcome: Outcome) -> tuple[Level, str, str]:
+    """Level, key and text of the event about something recovered."""
+    name = outcome.path.name
+    if outcome.kind == "broken":
+        return "warning", "recording-broken", f"{name}: holds nothing that plays; set aside"
+    if outcome.kind == "empty":
+        return "info", "recording-empty", f"{name}: nothing had been written; removed"
+    return "info", "recording-recovered", f"{name}: recovered, {outcome.duration_s:.1f} s"
 
 
 def _recover_locked(part: Path, descriptor: int, chain: Chain) -> Outcome:

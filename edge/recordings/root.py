@@ -39,6 +39,7 @@ class Space:
     free_bytes: int
     total_bytes: int
     floor_bytes: int
+    is_read_only: bool = False
 
     @property
     def margin_bytes(self) -> int:
@@ -93,7 +94,8 @@ class Root:
             facts = os.statvfs(self.path)
         except OSError as error:
             raise storage_error(self.path, error) from error
-        return Space(facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize, self._floor_bytes)
+        return Space(facts.f_bavail * facts.f_frsize, facts.f_blocks * facts.f_frsize, self._floor_bytes,
+                     bool(facts.f_flag & os.ST_RDONLY))
 
     def make_folder(self, folder: Path) -> None:
         """Make the directory of a camera and of a day, no other. Raises StorageError."""
