@@ -59,7 +59,7 @@ def sights(original: Path, output: Path, face_box: Callable[[float], Box | None]
     found = []
     for (time_s, before), (_, after) in zip(frames(original), frames(output), strict=False):
         box = face_box(time_s)
-        if box is not None and (inside := _central_part(box, before.shape)) is not None:
+        if box is not None and (inside := central_part(box, before.shape)) is not None:
             found.append(Sight(time_s, box, similarity(before, after, inside)))
     return found
 
@@ -84,7 +84,7 @@ def _features(picture: UInt8, box: Box) -> npt.NDArray[np.float32]:
     return band - band.mean()
 
 
-def _central_part(box: Box, shape: tuple[int, ...]) -> Box | None:
+def central_part(box: Box, shape: tuple[int, ...]) -> Box | None:
     """The middle of the face, when enough of it lies inside the picture to know someone by."""
     x1, y1, x2, y2 = box
     dx, dy = (x2 - x1) * (1 - CENTRAL) / 2, (y2 - y1) * (1 - CENTRAL) / 2
