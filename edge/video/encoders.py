@@ -44,7 +44,7 @@ class EncodeChain:
 def choose_encoder(codec: Codec) -> str:
     """The best encoder that works here. Raises UnavailableError if there is none."""
     for name in _ENCODERS[codec]:
-        if exists(name) and (not _is_jetson(name) or _works(name)):
+        if exists(name) and (not _is_jetson(name) or works(name)):
             return name
     raise UnavailableError(f"no encoder for {codec}", f"install {_PACKAGES[codec]}")
 
@@ -95,7 +95,7 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None, pixels: 
     return encoder
 
 
-def _works(name: str) -> bool:
+def works(name: str) -> bool:
     """Encode ten small pictures: an element in the registry may lack its device, or all sessions may be taken."""
     gst = load().Gst
     chain = encode_chain(name, 28, Fraction(30), 640 * 360)
