@@ -24,7 +24,7 @@ ONLY_IN = {
     "tensorrt": ["edge/nvidia/tensorrt_api.py"],
     "pycuda": ["edge/nvidia/cuda.py"],
     "jtop": ["edge/service/"],
-    "yaml": ["edge/models/description.py", "edge/config.py"],
+    "yaml": ["edge/models/description.py", "edge/config/"],
 }
 HEAVY = ("numpy", "cv2", "gi", "onnxruntime", "onnx", "rich", "pydantic", "yaml")
 
