@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from edge.reports import ServiceStatus, to_plain
+from edge.text import one_line
 
 STATUS_FILE, HEALTH_FILE = "status.json", "health"
 MAX_HEALTH_CHARACTERS = 1000
@@ -21,7 +22,7 @@ def health_line(status: ServiceStatus) -> str:
     """``ok TIME``, ``starting TIME``, ``stopping TIME`` or ``degraded TIME: what; what``."""
     word = "ok" if status.state == "running" else status.state
     problems = f": {'; '.join(status.problems)}" if status.problems else ""
-    return f"{word} {status.written_utc}{problems}"[:MAX_HEALTH_CHARACTERS]
+    return one_line(f"{word} {status.written_utc}{problems}"[:MAX_HEALTH_CHARACTERS])
 
 
 def write_status(directory: Path, status: ServiceStatus) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edge.reports import CameraReport, InferenceReport, KeeperReport, ServiceStatus
 from edge.supervisor.child import Child
+from edge.text import one_line
 
 # A camera in one of these states does what it is meant to do.
 GOOD_STATES = ("recording", "off_schedule")
@@ -59,4 +60,4 @@ def _words_for(child: Child) -> str:
 
 
 def _words(what: str, state: str, detail: str) -> str:
-    return f"{what}: {state}" + (f" ({detail})" if detail else "")
+    return one_line(f"{what}: {state}" + (f" ({detail})" if detail else ""))

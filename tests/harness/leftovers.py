@@ -54,6 +54,23 @@ def _children() -> list[str]:
     return found
 
 
+def children_of(pid: int) -> list[int]:
+    """Direct children of a process."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def _files() -> list[str]:
     """Targets of all file descriptors; sockets and pipes by their inode."""
     found = []
