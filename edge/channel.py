@@ -86,6 +86,10 @@ class ChildEnd:
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
 
+    def fileno(self) -> int:
+        """For a selector."""
+        return self._socket.fileno()
+
     def report(self, report: Report) -> bool:
         """Tell the supervisor. False when it does not listen just now: reports may be lost, work must go on.
 
