@@ -60,10 +60,10 @@ class Finisher:
             self._recovering = True
         self.do(self._recover)
 
-    def note_draft(self, final: Path, ledger: Ledger) -> None:
+    def note_draft(self, final: Path, ledger: Ledger, sync: bool = False) -> None:
         """Write down what is known about the segment that is open, should this process not live to finish it."""
         content = json.dumps(ledger.fields()).encode()
-        self.do(lambda: self._note_draft(final, content))
+        self.do(lambda: self._note_draft(final, content, sync))
 
     def do(self, job: Callable[[], None]) -> None:
         """Do this after what waits already. The caller sees to it that not too much does."""
@@ -128,9 +128,9 @@ class Finisher:
                 self.unfinished -= 1
         self.recover()
 
-    def _note_draft(self, final: Path, content: bytes) -> None:
+    def _note_draft(self, final: Path, content: bytes, sync: bool) -> None:
         if part_path(final).exists():       # else it was finished meanwhile
-            replace_file(draft_of(final), content, sync=False)
+            replace_file(draft_of(final), content, sync)
 
     def _recover(self) -> None:
         with self._ready:

@@ -37,7 +37,7 @@ class GapLog:
         now_s = self._clock.utc_s()
         if now_s - end_utc_s > MIN_GAP_S:
             self._keep(Gap(end_utc_s, now_s - end_utc_s, NOT_RUNNING))
-        self._open = _Open(now_s, self._clock.monotonic_s(), STARTING)
+        self._open = self._open or _Open(now_s, self._clock.monotonic_s(), STARTING)
 
     def begin(self, reason: str) -> None:
         """From here on no frames come. While a gap is open for another reason, that one ends."""

@@ -13,8 +13,10 @@ from edge.cameras import CameraSettings
 from edge.channel import ChannelClosedError, ChildEnd, Stop
 from edge.recordings.clock import SystemClock
 from edge.recordings.root_keeper import RootKeeper
-from edge.recordings.settings import KeeperSettings as KeeperSettings
+from edge.recordings.settings import KeeperSettings
 from edge.reports import Event, Fatal, KeeperReport
+
+__all__ = ["Keeper", "KeeperSettings", "main"]
 
 REPORT_S = 1.0
 STOP_TIMEOUT_S = 5.0

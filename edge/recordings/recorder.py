@@ -7,7 +7,6 @@ keep up, the queue is full, and frames are dropped and counted.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,14 +16,14 @@ from edge.cameras import CameraSettings
 from edge.errors import EdgeError, UnsafeFrameError
 from edge.recordings.clock import Clock, SystemClock
 from edge.recordings.ledger import Provenance
-from edge.recordings.writer import EndItem, FrameItem, GapItem, Item, SegmentWriter
+from edge.recordings.outage import SLOW
+from edge.recordings.queue import EndItem, FrameItem, FrameQueue, GapItem
+from edge.recordings.writer import SegmentWriter
 from edge.reports import Event
 from edge.types import Frame, Region
 
-MAX_QUEUED_FRAMES, MAX_QUEUED_BYTES = 30, 64 << 20
-MIN_QUEUED_FRAMES = 4
 SLOW_S = 2.0
-DISK_SLOW = "disk slow"
+OVERLOAD = "overload"       # the encoder, or the disk
 
 
 class CameraRecorder:
@@ -43,14 +42,12 @@ class CameraRecorder:
     ) -> None:
         self._emit = emit
         self._events: deque[Event] = deque()
-        self._items: deque[Item] = deque()
-        self._changed = threading.Condition()
-        self._queued_frames = 0
+        self._queue = FrameQueue()
         self._seen: tuple[int, frozenset[int]] = (0, frozenset())
         self._gap_reason = ""
         self._full_since_s: float | None = None
         self._dropped = 0
-        self._writer = SegmentWriter(camera, provenance, self._events.append, clock or SystemClock(), self._next_item)
+        self._writer = SegmentWriter(camera, provenance, self._events.append, clock or SystemClock(), self._queue)
 
     @property
     def provenance(self) -> Provenance:
@@ -66,8 +63,8 @@ class CameraRecorder:
         """Why nothing is recorded: ``disk full``, ``disk failed``, ``disk slow``; empty while all is well."""
         full_since_s = self._full_since_s
         if full_since_s is not None and time.monotonic() - full_since_s > SLOW_S:
-            return self._writer.paused or DISK_SLOW
-        return self._writer.paused
+            return self._writer.disk.paused or SLOW
+        return self._writer.disk.paused
 
     @property
     def segments(self) -> int:
@@ -87,7 +84,7 @@ class CameraRecorder:
     @property
     def dropped(self) -> int:
         """Frames that were not recorded because of the disk."""
-        return self._dropped + self._writer.total_dropped
+        return self._dropped + self._writer.lost_frames
 
     def observe(self, frame: Frame, regions: Sequence[Region], redaction: str) -> None:
         """A frame listener: what will be counted for the frame that is written next."""
@@ -100,17 +97,17 @@ class CameraRecorder:
         self._raise_error()
         (faces, tracks), self._seen = self._seen, (0, frozenset())
         frame_bytes = sum(plane.samples.nbytes for plane in safe.picture.planes)
-        room = max(MIN_QUEUED_FRAMES, min(MAX_QUEUED_FRAMES, MAX_QUEUED_BYTES // max(1, frame_bytes)))
-        if self._queued_frames >= room:
+        if not self._queue.has_room(frame_bytes):
             safe.take().release()
             self._dropped += 1
-            self._writer.count_dropped("disk")
+            # For short, who can say which of the two does not keep up; the writer knows when it is the disk.
+            self._writer.count_dropped("disk" if self.paused else OVERLOAD)
             self._full_since_s = self._full_since_s or time.monotonic()
-            self.gap(DISK_SLOW)
+            self.gap(self.paused or OVERLOAD)
             return
         self._full_since_s = None
         self._gap_reason = ""
-        self._put(FrameItem(safe, faces, tracks))
+        self._queue.put(FrameItem(safe, faces, tracks))
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Tell the sidecar of frames that were dropped before they came here."""
@@ -120,11 +117,11 @@ class CameraRecorder:
         """From here on no frames come; the next one that is written ends this."""
         if reason != self._gap_reason:
             self._gap_reason = reason
-            self._put(GapItem(reason))
+            self._queue.put(GapItem(reason))
 
     def end_segment(self) -> None:
         """Have the open segment completed; the next frame starts a new one."""
-        self._put(EndItem())
+        self._queue.put(EndItem())
 
     def tick(self) -> None:
         """Pass on events. Raises EdgeError when encoding does not work."""
@@ -136,7 +133,7 @@ class CameraRecorder:
         """Write what is queued and complete the last segment. False where that takes longer: what is on disk then keeps
         its `.part` name and is recovered at the next start."""
         deadline_s = time.monotonic() + timeout_s
-        self._put(EndItem(last=True))
+        self._queue.put(EndItem(last=True))
         in_time = self._writer.join(timeout_s)
         if not in_time:
             self._writer.abort()
@@ -152,30 +149,9 @@ class CameraRecorder:
         self._let_go()
 
     def _let_go(self) -> None:
-        with self._changed:
-            items, self._items = self._items, deque()
-            self._queued_frames = 0
-        for item in items:
-            if isinstance(item, FrameItem):
-                item.safe.take().release()
+        self._queue.clear()
         while self._events:
             self._emit(self._events.popleft())
-
-    def _put(self, item: Item) -> None:
-        with self._changed:
-            self._items.append(item)
-            self._queued_frames += isinstance(item, FrameItem)
-            self._changed.notify()
-
-    def _next_item(self, timeout_s: float) -> Item | None:
-        with self._changed:
-            if not self._items:
-                self._changed.wait(timeout_s)
-            if not self._items:
-                return None
-            item = self._items.popleft()
-            self._queued_frames -= isinstance(item, FrameItem)
-            return item
 
     def _raise_error(self) -> None:
         error: EdgeError | None = self._writer.error
