@@ -1,12 +1,13 @@
 """Each check runs in a process of its own, with a time limit: drivers and codecs crash and hang, and that is a finding.
 
-The same file is both sides: `run` starts ``python -m edge.doctor.isolated NAME``, which reads the settings from stdin
-and writes its findings to stdout.
+The same file is both sides: `run` starts ``python -m edge.doctor.isolated MODULE:FUNCTION``, which reads the settings
+from stdin and writes its findings to stdout.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -19,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from edge.cameras import ServiceSettings
-from edge.doctor.checks import CHECKS, Check
+from edge.doctor.checks import Check
 from edge.doctor.finding import Finding
 from edge.errors import EdgeError
 
@@ -28,7 +29,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def run(check: Check, settings: ServiceSettings) -> list[Finding]:
     """The findings of one check; its crash, time-out or defect is one, too."""
-    command = [sys.executable, "-m", "edge.doctor.isolated", check.name]
+    command = [sys.executable, "-m", "edge.doctor.isolated", check.function]
     child = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -75,15 +76,15 @@ def _cause(code: int) -> str:
     return f"signal {-code}"
 
 
-def main(name: str) -> None:
+def main(function: str) -> None:
     """The child: run one check and write what it found."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no finding
     settings = pickle.loads(sys.stdin.buffer.read())
-    check = next(check for check in CHECKS if check.name == name)
+    module, _, name = function.partition(":")
     try:
-        findings = check.load()(settings)
+        findings = getattr(importlib.import_module(module), name)(settings)
     except EdgeError as error:
         findings = [Finding("error", error.message, error.remedy)]
     except Exception as error:

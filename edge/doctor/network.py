@@ -75,7 +75,7 @@ def _secret(reference: str | SecretRef | None) -> str | None:
     if isinstance(reference, SecretRef):
         from edge.secrets import resolve
 
-        return resolve(reference).value
+        return resolve(reference).reveal()
     return reference
 
 
