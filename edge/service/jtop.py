@@ -82,7 +82,7 @@ class JtopReader:
         while line := lines.readline(1 << 16):
             try:
                 report = from_plain(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
             if isinstance(report, BoardReport):
                 self._newest = (time.monotonic(), report)

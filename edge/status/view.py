@@ -151,7 +151,7 @@ def _disks(roots: list[RootReport], width: int) -> Table:
     table.add_column("state", no_wrap=True)
     names = ["free", "floor"]
     names += ["used", "segments", "deleted"] if width >= MIDDLE else []
-    names += ["recovered", "broken"] if width >= WIDE else []
+    names += ["recovered", "broken"] if width >= WIDEST else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     for root in roots:
