@@ -121,13 +121,16 @@ def read_document(path: Path, faults: Faults) -> Mapping:
 def _text(path: Path, faults: Faults) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             facts = os.fstat(descriptor)
             if not stat.S_ISREG(facts.st_mode):
                 raise ConfigError(f"{path}: is not a file", "name the configuration file")
             if facts.st_mode & stat.S_IWOTH:
                 raise ConfigError(f"{path}: every user of this machine can write it", f"run: chmod o-w {path}")
-            content = file.read(MAX_BYTES + 1)
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "check the name, and who may read it") from None
     if len(content) > MAX_BYTES:
