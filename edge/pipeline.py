@@ -3,7 +3,9 @@
     source -> detector (several frames in parallel) -> mask planner (looks ahead) -> anonymiser -> recorder
 
 The delay line holds frames until the planner has seen `look_ahead_s` of what follows them. A frame leaves it in one of
-two ways only: with the planned regions masked, or masked whole (P1 in docs/architecture.md).
+three ways only: with the planned regions masked, masked whole, or dropped (P1 in docs/architecture.md).
+
+A file waits for the detector, so that every frame is analysed. A live source does not: see `edge.live`.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import Protocol
 
 import numpy as np
 
-from edge.anonymize.gate import Anonymizer, SafeFrame
+from edge.anonymize.gate import DAMAGED, Anonymizer, SafeFrame
 from edge.detect.schedule import CutDetector, ScanSchedule
 from edge.errors import ConfigError, DetectorError, DeviceLostError, EdgeError, RetryLater
+from edge.live import LATE, MAX_UNDER_ANALYSIS, OVERLOAD, THREADS, LiveFlow
 from edge.messages import Reporter, Summary
 from edge.settings import RunSettings
 from edge.track.planner import MaskPlanner
@@ -31,6 +34,8 @@ from edge.types import Detections, Frame, Picture, Region
 # Frames in the delay line never take more than this; at 4K and 60 fps the look-ahead gets shorter instead.
 DELAY_LINE_BYTES = 256 << 20
 READ_TIMEOUT_S = 0.2
+# Live, while results are awaited: how late one is noticed that comes between two frames.
+LOOK_INTERVAL_S = 0.02
 # Reasons hold error texts; a stream that runs for years must not collect them without end.
 MAX_REASONS = 20
 
@@ -72,6 +77,21 @@ class _Analysis:
     frame: Frame
     cut: bool
     result: Future[Detections]
+    arrived_s: float
+    answered_s: float = 0.0
+
+    def note_answer(self, _: Future[Detections]) -> None:
+        """When the result was there."""
+        self.answered_s = time.monotonic()
+
+
+@dataclass(slots=True)
+class _Delayed:
+    """A frame that was analysed, and waits for what follows. Times are monotonic."""
+
+    frame: Frame
+    arrived_s: float
+    observed_s: float
 
 
 class Pipeline:
@@ -80,6 +100,7 @@ class Pipeline:
     reporter: gets the running summary about five times a second, and is then asked whether to stop; if so, the source
         is not read further and what has been read is written.
     on_frame: called for each frame just before it is written, with its regions and how it was redacted.
+    live: for a source that does not wait.
     """
 
     def __init__(
@@ -91,6 +112,7 @@ class Pipeline:
         settings: RunSettings,
         reporter: Reporter,
         on_frame: FrameListener = ignore_frame,
+        live: LiveFlow | None = None,
     ) -> None:
         self._source = source
         self._detector = detector
@@ -99,11 +121,12 @@ class Pipeline:
         self._settings = settings
         self._reporter = reporter
         self._on_frame = on_frame
+        self._live = live
         # One detector run per processor scales better than several processors on one run: the networks are small.
-        self._threads = settings.detect.threads or len(os.sched_getaffinity(0))
+        self._threads = settings.detect.threads or (THREADS if live else len(os.sched_getaffinity(0)))
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="detect")
         self._analysing: deque[_Analysis] = deque()
-        self._delayed: deque[Frame] = deque()
+        self._delayed: deque[_Delayed] = deque()
         self._failed: dict[int, str] = {}        # frame index -> why it has to be masked whole
         self._stalled = False
         self._abandoned: list[Frame] = []        # kept until the process ends, see `_observe`
@@ -125,19 +148,21 @@ class Pipeline:
                     self._summary.stopped = True
                     break
                 try:
-                    frame = self._source.read(READ_TIMEOUT_S)
+                    waits = self._live is not None and self._analysing
+                    frame = self._source.read(LOOK_INTERVAL_S if waits else READ_TIMEOUT_S)
                 except RetryLater as error:
                     lost = error
                     break
                 if frame is not None:
                     self._admit(frame)
+                self._pass_on()
             self._drain()
             if lost is not None:
                 raise lost
         finally:
-            self._executor.shutdown(wait=not self._stalled, cancel_futures=True)
-            unread = [analysis.frame for analysis in self._analysing if _is_settled(analysis.result)]
-            for frame in [*self._delayed, *unread]:
+            self._executor.shutdown(wait=not self._stalled and self._live is None, cancel_futures=True)
+            unread = [analysis.frame for analysis in self._analysing if self._may_be_used(analysis.result)]
+            for frame in [*(delayed.frame for delayed in self._delayed), *unread]:
                 frame.release()
             self._delayed.clear()
             self._analysing.clear()
@@ -146,21 +171,39 @@ class Pipeline:
         return self._summary
 
     def _admit(self, frame: Frame) -> None:
-        """Start the analysis of a new frame; pass on what has become ready."""
+        """Start the analysis of a new frame."""
         with _released_on_error(frame):
             if frame.epoch != self._epoch:
                 self._drain()
                 self._begin_epoch(frame)
             cut = self._cuts.is_cut(frame.picture)
             scales = self._schedule.next(frame.pts_ns / 1e9, cut)
-            result: Future[Detections]
-            if self._stalled:
-                result = Future()
-                result.set_exception(DetectorError("the detector is stuck"))
+            analysis = _Analysis(frame, cut, self._analyse(frame, scales), time.monotonic())
+            analysis.result.add_done_callback(analysis.note_answer)
+        self._analysing.append(analysis)
+
+    def _analyse(self, frame: Frame, scales: Sequence[int]) -> Future[Detections]:
+        refused = ""
+        if self._stalled:
+            refused = "the detector is stuck"
+        elif self._live is not None and sum(not each.result.done() for each in self._analysing) >= MAX_UNDER_ANALYSIS:
+            refused = OVERLOAD
+        if not refused:
+            return self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
+        result: Future[Detections] = Future()
+        result.set_exception(DetectorError(refused))
+        return result
+
+    def _pass_on(self) -> None:
+        """Observe what has its result, or does not get one any more."""
+        while self._analysing:
+            oldest = self._analysing[0]
+            if self._live is not None:
+                waits = self._live.left_s(oldest.arrived_s) > 0
             else:
-                result = self._executor.submit(self._detector.detect, frame.picture, scales, self._min_score)
-        self._analysing.append(_Analysis(frame, cut, result))
-        while self._analysing and (len(self._analysing) > self._threads + 1 or self._analysing[0].result.done()):
+                waits = len(self._analysing) <= self._threads + 1
+            if waits and not oldest.result.done():
+                return
             self._observe(self._analysing.popleft())
 
     def _begin_epoch(self, frame: Frame) -> None:
@@ -180,9 +223,9 @@ class Pipeline:
         frame = analysis.frame
         with _released_on_error(frame):
             try:
-                detections = self._outcome(analysis.result)
+                detections = self._outcome(analysis)
             except DetectorError as error:
-                if not _is_settled(analysis.result):
+                if not self._may_be_used(analysis.result):
                     # A stuck thread still reads these pixels: they can neither be masked and recorded nor given back.
                     self._abandoned.append(frame)
                     self._summary.detector_failures += 1
@@ -191,19 +234,35 @@ class Pipeline:
                 self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
             else:
                 self._planner.observe(frame.index, frame.pts_ns / 1e9, detections, analysis.cut)
-        self._delayed.append(frame)
+        now_s = time.monotonic()
+        if self._live is not None and analysis.answered_s:
+            self._live.took("detect", analysis.answered_s - analysis.arrived_s)
+        self._delayed.append(_Delayed(frame, analysis.arrived_s, now_s))
         while self._delayed and (
-            len(self._delayed) > self._delay_limit or self._planner.ready(self._delayed[0].index)
+            len(self._delayed) > self._delay_limit or self._planner.ready(self._delayed[0].frame.index)
         ):
             self._write(self._delayed.popleft())
 
-    def _outcome(self, result: Future[Detections]) -> Detections:
+    def _outcome(self, analysis: _Analysis) -> Detections:
         """What the detector found, checked. Raises DetectorError for anything else, whatever went wrong in there."""
+        try:
+            return self._checked_result(analysis)
+        except DetectorError as error:
+            if self._live is None or error.message in (LATE, OVERLOAD):
+                raise
+            raise DetectorError(self._live.explain(error)) from error
+
+    def _checked_result(self, analysis: _Analysis) -> Detections:
+        result, live = analysis.result, self._live
         if self._stalled and not _is_settled(result):
             raise DetectorError("the detector is stuck")
         try:
-            detections = result.result(self._settings.detect.deadline_s)
+            wait_s = self._settings.detect.deadline_s if live is None else live.left_s(analysis.arrived_s)
+            detections = result.result(wait_s)
         except FutureTimeoutError:
+            if live is not None:
+                result.cancel()
+                raise DetectorError(LATE) from None
             self._stalled = True       # its threads cannot be stopped: everything from here on is masked whole
             raise DetectorError(f"no answer from the detector in {self._settings.detect.deadline_s:g} s") from None
         except CancelledError:
@@ -221,16 +280,32 @@ class Pipeline:
             raise DetectorError("the detector returned something that is no box")
         return detections
 
-    def _write(self, frame: Frame) -> None:
-        """The only way out of the delay line: masked, or masked whole."""
+    def _write(self, delayed: _Delayed) -> None:
+        """The only way out of the delay line: masked, masked whole, or (live only) dropped."""
+        frame, live, begun_s = delayed.frame, self._live, time.monotonic()
         with _released_on_error(frame):
             regions = self._planner.plan(frame.index)
             why = self._failed.pop(frame.index, None)
             self._summary.detector_failures += why is not None
+            if live is not None and live.on_doubt == "drop" and (why is not None or frame.damaged):
+                frame.release()
+                live.drop(why or DAMAGED)
+                return
             safe = self._anonymizer.apply(frame, regions) if why is None else self._anonymizer.redact(frame, why)
+            if live is not None and live.on_doubt == "drop" and safe.redaction == "whole":
+                safe.take().release()
+                live.drop("masking failed")
+                return
+            masked_s = time.monotonic()
             self._count(safe, regions)
             self._on_frame(frame, regions, safe.redaction)
             self._sink.write(safe)
+        if live is not None:
+            written_s = time.monotonic()
+            live.took("look_ahead", begun_s - delayed.observed_s)
+            live.took("mask", masked_s - begun_s)
+            live.took("write", written_s - masked_s)
+            live.delay_s = written_s - delayed.arrived_s
 
     def _drain(self) -> None:
         """Finish everything that is under way: the source ended, or its picture format changed."""
@@ -241,6 +316,11 @@ class Pipeline:
         if self._epoch is not None:
             self._summary.tracks += self._planner.tracks_seen
             self._epoch = None
+
+    def _may_be_used(self, result: Future[Detections]) -> bool:
+        """Whether a frame under analysis may be masked or given back. Live, always: a thread that still looks at it
+        sees other pixels then (its view keeps the memory), and nobody waits for its result."""
+        return self._live is not None or _is_settled(result)
 
     def _count(self, safe: SafeFrame, regions: Sequence[Region]) -> None:
         summary = self._summary

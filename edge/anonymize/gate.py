@@ -27,6 +27,7 @@ from edge.types import Frame, Picture, Redaction, Region
 _log = logging.getLogger(__name__)
 _SEAL = object()
 
+DAMAGED = "damaged"
 MAX_BLOCKS = 12
 MAX_MASK_SCALE = 10.0
 
@@ -93,7 +94,7 @@ class Anonymizer:
         Raises UnsafeFrameError if not even the whole frame could be hidden.
         """
         if frame.damaged:
-            return self.redact(frame, "damaged")
+            return self.redact(frame, DAMAGED)
         try:
             share, count = self._mask(frame, regions)
         except Exception as error:      # every failure ends the same way: nothing of this frame is shown
