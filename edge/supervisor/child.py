@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import selectors
 from collections import deque
 from collections.abc import Callable
@@ -107,9 +108,14 @@ class Child:
             self._enter("ended", self._clock())
 
     def change(self, plan: Plan) -> None:
-        """Go on with another plan: the running process finishes first. Also what has failed is tried again."""
+        """Go on with another plan: the running process is told so, or finishes and is replaced. What has failed is
+        tried again."""
+        keeps = self._wanted and self.plan.fixed == plan.fixed
         self.plan, self._wanted = plan, True
-        if self.state == "running":
+        if self.state == "running" and keeps and self._process is not None:
+            with contextlib.suppress(ChannelClosedError):       # it ends, and its successor is told
+                self._process.channel.send(plan.settings)
+        elif self.state == "running":
             self._replaced = True
             self._ask_to_stop()
         elif self.state in ("stopping", "killed"):

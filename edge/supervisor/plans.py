@@ -26,6 +26,7 @@ class Plan:
     """One process. Equal plans need no restart.
 
     name: camera name, ``inference`` or ``keeper``. report_type: what it reports. settings: its first message.
+    fixed: what a running process cannot change; while this stays the same, new settings are sent to it instead.
     descriptors: it inherits. stall_timeout_s: how long its source may give nothing.
     """
 
@@ -33,6 +34,7 @@ class Plan:
     module: str
     report_type: type[CameraReport] | type[InferenceReport] | type[KeeperReport]
     settings: Any
+    fixed: Any
     descriptors: tuple[int, ...] = ()
     stall_timeout_s: float = 0.0
 
@@ -49,12 +51,14 @@ def make_plans(
     # They load nothing heavy themselves, but --help should not wait for them.
     from edge.camera import CameraProcessSettings
     from edge.inference.server import ServerSettings
-    from edge.recordings.keeper import KeeperSettings
+    from edge.recordings.settings import KeeperSettings
 
-    server = ServerSettings(listener_fd=listener.fileno(), models_dir=settings.models_dir)
-    yield Plan("inference", modules.inference, InferenceReport, server, descriptors=(listener.fileno(),))
-    yield Plan("keeper", modules.keeper, KeeperReport, KeeperSettings(settings.cameras))
-    for camera in settings.cameras:
-        message = CameraProcessSettings(camera, socket_path)
-        yield Plan(camera.name, modules.camera, CameraReport, message,
+    cameras = settings.cameras
+    server = ServerSettings(listener.fileno(), settings.models_dir,
+                            tuple(dict.fromkeys(camera.run.detect for camera in cameras)))  # fmt: skip
+    yield Plan("inference", modules.inference, InferenceReport, server, settings.models_dir, (listener.fileno(),))
+    disks = tuple((camera.name, camera.recording) for camera in cameras)
+    yield Plan("keeper", modules.keeper, KeeperReport, KeeperSettings(cameras), disks)
+    for camera in cameras:
+        yield Plan(camera.name, modules.camera, CameraReport, CameraProcessSettings(camera, socket_path), camera,
                    stall_timeout_s=camera.run.source.stall_timeout_s)  # fmt: skip

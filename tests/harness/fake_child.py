@@ -40,7 +40,7 @@ class FakeChild:
             self.end.report(CameraReport("a name that is not mine", "recording", progress=number, frames_out=number,
                                          detail=self.settings.mark))  # fmt: skip
         elif self.settings.kind == "inference":
-            self.end.report(InferenceReport("ready", progress=number))
+            self.end.report(InferenceReport("ready", self.settings.mark, number))
         else:
             self.end.report(KeeperReport("watching", progress=number))
 
@@ -49,8 +49,11 @@ class FakeChild:
         deadline_s = time.monotonic() + seconds
         while time.monotonic() < deadline_s:
             self.report(progress)
-            if isinstance(self.end.receive(0.1), Stop):
+            command = self.end.receive(0.1)
+            if isinstance(command, Stop):
                 return True
+            if command is not None:
+                self.settings = command
         return False
 
 

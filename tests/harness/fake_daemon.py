@@ -50,10 +50,13 @@ class FakeConfiguration:
 
     def plans(self, _: ServiceSettings) -> Iterator[Plan]:
         """Inference, keeper, cameras."""
-        yield Plan("inference", MODULE, InferenceReport, self._settings("inference", self.values.get("inference")))
-        yield Plan("keeper", MODULE, KeeperReport, self._settings("keeper", self.values.get("keeper")))
+        inference = self._settings("inference", self.values.get("inference"))
+        yield Plan("inference", MODULE, InferenceReport, inference, inference.behaviour)
+        keeper = self._settings("keeper", self.values.get("keeper"))
+        yield Plan("keeper", MODULE, KeeperReport, keeper, keeper)
         for name, behaviour in self.values["cameras"].items():
-            yield Plan(name, MODULE, CameraReport, self._settings("camera", behaviour), stall_timeout_s=1.0)
+            camera = self._settings("camera", behaviour)
+            yield Plan(name, MODULE, CameraReport, camera, camera, stall_timeout_s=1.0)
 
     @staticmethod
     def _settings(kind: str, behaviour: Any) -> FakeSettings:

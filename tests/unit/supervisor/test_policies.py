@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import selectors
 
 import pytest
@@ -59,7 +58,7 @@ def test_hang(report: StateReport | None, silent_s: float, unchanged_s: float, h
 
 def child(name: str, kind: type[CameraReport] | type[InferenceReport], hangs: tuple[float, ...] = (),
           state: str = "running", since_s: float = 0.0) -> Child:  # fmt: skip
-    made = Child(Plan(name, "", kind, None), selectors.DefaultSelector(), lambda event: None, lambda: since_s)
+    made = Child(Plan(name, "", kind, None, None), selectors.DefaultSelector(), lambda event: None, lambda: since_s)
     made._selector.close()
     made.hung_s.extend(hangs)
     made.state = state  # type: ignore[assignment]
@@ -91,9 +90,3 @@ FIVE = (401.0, 500.0, 600.0, 700.0, 800.0)
 )  # fmt: skip
 def test_watchdog_is_fed_as_long_as_restarts_help(children: list[Child], why: str) -> None:
     assert not_alive(children, now_s=1000.0) == why
-
-
-def test_plans_are_equal_when_nothing_changed() -> None:
-    plan = Plan("a", "m", CameraReport, {"x": 1}, (3,), 10.0)
-    assert plan == dataclasses.replace(plan)
-    assert plan != dataclasses.replace(plan, settings={"x": 2})

@@ -93,7 +93,8 @@ def test_ends_with_78_when_nothing_can_run(tmp_path: Path, broken: dict[str, obj
 def test_reload_restarts_only_what_changed(tmp_path: Path) -> None:
     with FakeService(tmp_path, cameras={"same": "work", "changed": ["work", "old"], "gone": "work"}) as service:
         before = service.wait(all_run)
-        service.configure(cameras={"same": "work", "changed": ["work", "new"], "fresh": "work"})
+        service.configure(inference=["work", "told"],
+                          cameras={"same": "work", "changed": ["work", "new"], "fresh": "work"})  # fmt: skip
         service.signal(signal.SIGHUP)
         after = service.wait(lambda status: [camera.detail for camera in status.cameras if camera.camera == "changed"]
                              == ["new"] and all_run(status))  # fmt: skip
@@ -102,6 +103,7 @@ def test_reload_restarts_only_what_changed(tmp_path: Path) -> None:
             assert process(after, name).pid == process(before, name).pid
         assert process(after, "changed").pid != process(before, "changed").pid
         assert process(after, "changed").restarts == 0
+        assert after.inference is not None and after.inference.detail == "told"
         assert "done" in after.last_reload
         assert service.systemd.wait_for("RELOADING=1\nMONOTONIC_USEC=", 1) and service.systemd.wait_for("READY=1", 1)
 
