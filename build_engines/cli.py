@@ -21,6 +21,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with terminated_as_interrupted():
             options = build_options(arguments)
+            if arguments.config is not None:
+                from build_engines.cameras import options_for_cameras
+
+                options = options_for_cameras(arguments.config, options)
             if arguments.check:
                 return _check(options, arguments.json)
             if arguments.dry_run:

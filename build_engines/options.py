@@ -76,6 +76,8 @@ def build_parser() -> Parser:
         default="auto",
         help="what to build for (default: TensorRT where it and a GPU are there, else ONNX Runtime)",
     )
+    add("--config", type=Path, metavar="FILE", help="models and sizes of all cameras in a configuration of edge-daemon")
+
     group = parser.add_argument_group("calibration")
     add = group.add_argument
     add(
@@ -111,7 +113,7 @@ def build_parser() -> Parser:
         default=DEFAULT_LEVEL,
         help="how hard TensorRT looks for quick kernels; each step takes longer (default 3)",
     )
-    add("--max-time", type=lambda text: number(text, 1), metavar="S", help="begin no new candidate after this long")
+    add("--max-time", type=lambda text: number(text, 1), metavar="S", help="try no more in INT8 after this long")
 
     group = parser.add_argument_group("files and feedback")
     add = group.add_argument
@@ -131,6 +133,8 @@ def build_options(arguments: argparse.Namespace) -> BuildOptions:
         raise UsageError(f"--force-int8 and --{arguments.precision} exclude each other", "give one of them")
     if arguments.precision != "int8" and arguments.ranges is not None:
         raise UsageError(f"--ranges is for INT8, not for --{arguments.precision}", "leave one out")
+    if arguments.config is not None and (arguments.model or arguments.frame):
+        raise UsageError("--config and --model or --frame exclude each other", "leave out one side")
     if arguments.ranges is not None and len(arguments.model) > 1:
         raise UsageError("--ranges belongs to one model", "name that one with --model, or leave --ranges out")
     return BuildOptions(
