@@ -91,7 +91,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_options_named_in_the_pages_exist() -> None:
     """Every `--option` in running text is one of ours."""
     known = set()
-    for program in ("edge-run", "edge-models", "edge-build"):
+    for program in ("edge-run", "edge-models", "edge-build", "edge-daemon", "edge-status", "edge-doctor"):
         command = [str(Path(sys.executable).parent / program), "--help"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         known |= set(re.findall(r"--[a-z][a-z-]+", done.stdout))
