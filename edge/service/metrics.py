@@ -73,8 +73,8 @@ class StatusCollector:
             return
         yield from _service(status)
         yield from _cameras({report.camera: report for report in status.cameras}.values())
-        if status.inference is not None:
-            yield from _inference(status.inference)
+        running = any(each.name == "inference" and each.state == "running" for each in status.processes)
+        yield from _inference(status.inference or InferenceReport(), running)
         if status.keeper is not None:
             yield from _disks({root.directory: root for root in status.keeper.roots}.values())
         if status.board is not None:
@@ -138,9 +138,10 @@ def _cameras(cameras: Iterable[CameraReport]) -> Iterator[Metric]:
         yield from each
 
 
-def _inference(report: InferenceReport) -> Iterator[Metric]:
+def _inference(report: InferenceReport, running: bool) -> Iterator[Metric]:
     families = Families([])
-    families.gauge("edge_inference_ready", "1 while detections are computed.", [], report.state == "ready")
+    families.gauge("edge_inference_ready", "1 while detections are computed.", [],
+                   running and report.state == "ready")  # fmt: skip
     families.gauge("edge_inference_clients", "Cameras connected.", [], report.clients)
     families.counter("edge_inference_requests", "Requests of cameras.", [], report.requests)
     families.counter("edge_inference_failures", "Requests that failed.", [], report.failures)

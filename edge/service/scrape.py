@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 HOST = "127.0.0.1"
 MAX_CLIENTS = 16
+BACKLOG = 128       # of the kernel's queue; a full one costs each client a second
 MAX_REQUEST_BYTES = 8192
 DEADLINE_S = 5.0
 BIND_INTERVAL_S = 10.0
@@ -70,7 +71,7 @@ class ScrapeServer:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((HOST, self.port))
-            listener.listen(MAX_CLIENTS)
+            listener.listen(BACKLOG)
         except OSError as error:
             listener.close()
             self.problem = f"metrics: cannot listen on {HOST}:{self.port}: {error.strerror}"
@@ -103,19 +104,20 @@ class ScrapeServer:
 
     def _accept(self) -> None:
         assert self._listener is not None
-        try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:
-            return
-        except OSError:                     # out of descriptors, for one: the client waits in the kernel's queue
-            time.sleep(0.1)
-            return
-        if len(self._clients) == MAX_CLIENTS:
-            self._drop(min(self._clients.values(), key=lambda each: each.deadline_s))
-        connection.setblocking(False)
-        client = _Client(connection, time.monotonic() + DEADLINE_S)
-        self._clients[connection.fileno()] = client
-        self._selector.register(connection, selectors.EVENT_READ, client)
+        for _ in range(BACKLOG):            # all that wait, before a page is made for one of them
+            try:
+                connection, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:                 # out of descriptors, for one: clients wait in the kernel's queue
+                time.sleep(0.1)
+                return
+            if len(self._clients) == MAX_CLIENTS:
+                self._drop(min(self._clients.values(), key=lambda each: each.deadline_s))
+            connection.setblocking(False)
+            client = _Client(connection, time.monotonic() + DEADLINE_S)
+            self._clients[connection.fileno()] = client
+            self._selector.register(connection, selectors.EVENT_READ, client)
 
     def _serve(self, client: _Client) -> None:
         try:

@@ -44,7 +44,7 @@ ORIN_SYS = {
     },
     "class/hwmon/hwmon4": {"name": "pwm_tach", "rpm": "2140"},
 }  # fmt: skip
-ORIN_MEMINFO = "MemTotal:       30697544 kB\nMemAvailable:   20000000 kB\nNvMapMemUsed:     805068 kB\nHugePages_Free: 0\n"
+ORIN_MEMINFO = "MemTotal:   30697544 kB\nMemAvailable:   20000000 kB\nNvMapMemUsed:   805068 kB\nHugePages_Free: 0\n"
 ORIN_NVPMODEL = (
     "< POWER_MODEL ID=0 NAME=MAXN >\nCPU_ONLINE CORE_0 1\n< POWER_MODEL ID=2 NAME=MODE_30W >\nCPU_ONLINE CORE_0 1\n"
 )
