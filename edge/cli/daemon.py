@@ -67,6 +67,7 @@ def serve(config: Path, log_level: Level, modules: Modules | None) -> int:
     from edge.config import load_service
     from edge.service.board import BoardReader
     from edge.service.journal import Journal
+    from edge.service.jtop import JtopReader
     from edge.service.metrics import MetricsServer
     from edge.service.notify import Notifier
     from edge.supervisor.loop import Supervisor, Surroundings
@@ -77,7 +78,7 @@ def serve(config: Path, log_level: Level, modules: Modules | None) -> int:
     with ExitStack() as stack:
         runtime = stack.enter_context(closing(RuntimeDirectory(choose(settings, os.environ))))
         notifier = stack.enter_context(closing(Notifier.from_environment(os.environ)))
-        board = BoardReader()
+        board = BoardReader(jtop=JtopReader.installed())
         board.start()
         stack.callback(board.stop)
         port = settings.metrics_port

@@ -10,25 +10,25 @@ import importlib
 import json
 import os
 import resource
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from edge.cameras import CameraSettings, FileSource, ServiceSettings
 from edge.errors import ConfigError
-from edge.reports import CameraReport, InferenceReport, KeeperReport, ServiceStatus, from_plain
+from edge.reports import CameraReport, InferenceReport, KeeperReport
 from edge.service.journal import Journal
 from edge.service.notify import Notifier
 from edge.supervisor.loop import Supervisor, Surroundings
 from edge.supervisor.plans import Plan
 from edge.supervisor.runtime_dir import RuntimeDirectory
 from tests.harness.fake_child import FakeSettings
-from tests.harness.fake_systemd import FakeSystemd
+from tests.harness.service import Service
 
+# Tests wait for the status often.
+QUICK_STATUS = {"loop.STATUS_INTERVAL_S": 0.1, "loop.TURN_S": 0.05}
 MODULE = "tests.harness.fake_child"
 
 
@@ -64,65 +64,21 @@ class FakeConfiguration:
         return FakeSettings(kind, *words)
 
 
-class FakeService:
-    """The daemon of this module under a `FakeSystemd`. Use as a context manager. values: as in the file."""
+class FakeService(Service):
+    """The daemon of this module. values: as in the file."""
 
     def __init__(self, folder: Path, watchdog_s: float | None = None, **values: Any) -> None:
-        self.path, self.runtime_dir = folder / "fake.json", folder / "run"
-        self.values: dict[str, Any] = {"runtime_dir": str(self.runtime_dir), **values}
-        self.systemd = FakeSystemd(watchdog_s)
-
-    def __enter__(self) -> FakeService:
+        self.path = folder / "fake.json"
+        values["limits"] = QUICK_STATUS | values.get("limits", {})
+        self.values: dict[str, Any] = {"runtime_dir": str(folder / "run"), **values}
         self.configure()
-        self.systemd.start([sys.executable, "-m", "tests.harness.fake_daemon", str(self.path)])
-        return self
-
-    def __exit__(self, *exit_: Any) -> None:
-        self.systemd.__exit__(*exit_)
-
-    @property
-    def pid(self) -> int:
-        """Of the supervisor."""
-        assert self.systemd.process is not None
-        return self.systemd.process.pid
-
-    @property
-    def log(self) -> str:
-        """What it said so far."""
-        return self.systemd.log.read_text()
+        command = [sys.executable, "-m", "tests.harness.fake_daemon", str(self.path)]
+        super().__init__(command, folder / "run", watchdog_s)
 
     def configure(self, **values: Any) -> None:
         """Write the file, with changes."""
         self.values |= values
         self.path.write_text(json.dumps(self.values))
-
-    def signal(self, number: signal.Signals) -> None:
-        """To the supervisor."""
-        os.kill(self.pid, number)
-
-    def end(self, number: signal.Signals, seconds: float = 20.0) -> int:
-        """Signal, and the exit code."""
-        assert self.systemd.process is not None
-        self.signal(number)
-        return self.systemd.process.wait(seconds)
-
-    def status(self) -> ServiceStatus | None:
-        """The newest one."""
-        try:
-            found: ServiceStatus = from_plain(json.loads((self.runtime_dir / "status.json").read_text()))
-        except OSError:
-            return None
-        return found
-
-    def wait(self, good: Callable[[ServiceStatus], Any], seconds: float = 10.0) -> ServiceStatus:
-        """The first status that is good."""
-        deadline_s = time.monotonic() + seconds
-        while time.monotonic() < deadline_s:
-            status = self.status()
-            if status is not None and good(status):
-                return status
-            time.sleep(0.05)
-        raise AssertionError(f"not within {seconds} s: {self.status()}")
 
 
 def main() -> int:

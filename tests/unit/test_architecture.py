@@ -95,7 +95,7 @@ def test_no_shell_and_no_pickle_of_foreign_data() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("command", ["run", "models"])
+@pytest.mark.parametrize("command", ["run", "models", "daemon", "status", "doctor"])
 def test_help_is_quick(command: str) -> None:
     code = (
         f"import sys, json; sys.argv = ['edge-{command}', '--help']; from edge.cli.{command} import main\n"

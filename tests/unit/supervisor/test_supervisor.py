@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from edge.reports import ProcessReport, ServiceStatus
+from edge.reports import ServiceStatus
 from tests.harness.fake_daemon import FakeService
 from tests.harness.leftovers import children_of, is_alive
+from tests.harness.service import process
 
 QUICK = {"limits.SILENCE_S": 1.0, "limits.SLOW_SILENCE_S": 2.0, "limits.WEDGED_BEYOND_STALL_S": 0.5}
-
-
-def process(status: ServiceStatus, name: str) -> ProcessReport:
-    return next(each for each in status.processes if each.name == name)
 
 
 def all_run(status: ServiceStatus) -> bool:
