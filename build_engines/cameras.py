@@ -11,16 +11,16 @@ from edge.config import load_service
 from edge.errors import ConfigError
 
 
-def options_for_cameras(config: Path, options: BuildOptions) -> BuildOptions:
+def options_for_cameras(config: Path, options: BuildOptions) -> BuildOptions | None:
     """`options` with the models, picture sizes and directories of all cameras that may use an engine.
 
-    A size that only the camera knows is taken to be 1920x1080. Raises ConfigError: the configuration is wrong, or its
-    cameras keep their engines in different directories.
+    A size that only the camera knows is taken to be 1920x1080. None: no camera may use one. Raises ConfigError: the
+    configuration is wrong, or its cameras keep their engines in different directories.
     """
     settings = load_service(config)
     cameras = [camera for camera in settings.cameras if camera.run.detect.backend != "onnxruntime"]
     if not cameras:
-        raise ConfigError(f"{config}: no camera uses an engine", "there is nothing to build")
+        return None
     directories = {camera.run.detect.engine_dir for camera in cameras}
     if len(directories) > 1:
         raise ConfigError(f"{config}: engine_dir differs between cameras", "build with --model and --engine-dir")

@@ -24,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if arguments.config is not None:
                 from build_engines.cameras import options_for_cameras
 
-                options = options_for_cameras(arguments.config, options)
+                wanted = options_for_cameras(arguments.config, options)
+                if wanted is None:
+                    print(f"edge-build: {arguments.config}: no camera uses an engine, nothing to build", file=sys.stderr)
+                    return 0
+                options = wanted
             if arguments.check:
                 return _check(options, arguments.json)
             if arguments.dry_run:

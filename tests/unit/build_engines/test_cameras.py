@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from build_engines.cameras import options_for_cameras
+from build_engines.cli import main
 from build_engines.options import BuildOptions, build_options, build_parser
 from edge.errors import ConfigError, UsageError
 
@@ -25,14 +26,22 @@ cameras:
   yard: {source: {file: {path: /clip.mp4}}, detect: {backend: onnxruntime, model: scrfd_500m}}
 """)
     options = options_for_cameras(config, BuildOptions(engine_dir=Path("/engines")))
+    assert options is not None
     assert options.models == ("auto", "centerface")
     assert options.frames == ((1920, 1080), (1280, 720))
     assert options.engine_dir == Path("/engines")
 
 
-def test_what_cannot_be_built_together(tmp_path: Path) -> None:
+def test_nothing_to_build_is_no_failure(tmp_path: Path) -> None:
     config = written(tmp_path, "cameras: {a: {source: {file: {path: /c.mp4}}, detect: {backend: onnxruntime}}}\n")
-    with pytest.raises(ConfigError, match="no camera uses an engine"):
+    assert options_for_cameras(config, BuildOptions()) is None
+    assert main(["--check", "--config", str(config)]) == 0
+
+
+def test_what_cannot_be_built_together(tmp_path: Path) -> None:
+    engines = "detect: {engine_dir: %s}, source: {file: {path: /c.mp4}}"
+    config = written(tmp_path, f"cameras: {{a: {{{engines % '/a'}}}, b: {{{engines % '/b'}}}}}\n")
+    with pytest.raises(ConfigError, match="differs between cameras"):
         options_for_cameras(config, BuildOptions())
     with pytest.raises(UsageError, match="exclude each other"):
         build_options(build_parser().parse_args(["--config", str(config), "--model", "yunet_n"]))
