@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 wanted = options_for_cameras(arguments.config, options)
                 if wanted is None:
-                    print(f"edge-build: {arguments.config}: no camera uses an engine, nothing to build", file=sys.stderr)
+                    print(f"edge-build: no camera in {arguments.config} uses an engine", file=sys.stderr)
                     return 0
                 options = wanted
             if arguments.check:
