@@ -15,7 +15,8 @@ from tests.harness.fake_daemon import FakeService
 from tests.harness.leftovers import children_of, is_alive
 from tests.harness.service import process
 
-QUICK = {"limits.SILENCE_S": 1.0, "limits.SLOW_SILENCE_S": 2.0, "limits.WEDGED_BEYOND_STALL_S": 0.5}
+QUICK = {"limits.SILENCE_S": 1.0, "limits.SLOW_SILENCE_S": 2.0, "limits.WEDGED_BEYOND_STALL_S": 0.5,
+         "child.STOP_S": 1.0}  # fmt: skip
 
 
 def all_run(status: ServiceStatus) -> bool:
@@ -130,7 +131,7 @@ def test_lies_and_floods(tmp_path: Path) -> None:
 
 def test_killed_supervisor_leaves_nobody(tmp_path: Path) -> None:
     with FakeService(tmp_path, cameras={"a": "work", "b": "deaf", "c": "hang"}) as service:
-        service.wait(lambda status: len(status.processes) == 5)
+        service.wait(lambda status: status.state != "starting")
         left = children_of(service.pid)
         assert len(left) == 5
         os.kill(left[-1], signal.SIGSTOP)               # not even one that is stopped
