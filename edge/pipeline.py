@@ -43,8 +43,11 @@ MAX_REASONS = 20
 class FrameSource(Protocol):
     """Gives frames in presentation order. `read` waits at most `timeout_s`; None means no frame yet or the end."""
 
-    ended: bool
-    ended_early: str | None
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def ended_early(self) -> str | None: ...
 
     def read(self, timeout_s: float) -> Frame | None: ...
 
@@ -52,7 +55,8 @@ class FrameSource(Protocol):
 class FaceDetector(Protocol):
     """Finds faces; called from several threads at once. See `edge.detect.detector.Detector`."""
 
-    score_threshold: float
+    @property
+    def score_threshold(self) -> float: ...
 
     def scales_for(self, width_px: int, height_px: int) -> tuple[int, ...]: ...
 
@@ -101,6 +105,8 @@ class Pipeline:
         is not read further and what has been read is written.
     on_frame: called for each frame just before it is written, with its regions and how it was redacted.
     live: for a source that does not wait.
+
+    summary: totals so far. frames_read: taken from the source.
     """
 
     def __init__(
@@ -131,9 +137,15 @@ class Pipeline:
         self._stalled = False
         self._abandoned: list[Frame] = []        # kept until the process ends, see `_observe`
         self._epoch: int | None = None
-        self._summary = Summary()
+        self.summary = Summary()
+        self.frames_read = 0
         self._started_s = time.monotonic()
         self._reported_s = 0.0
+
+    @property
+    def tracks(self) -> int:
+        """Different tracks so far; `summary` has them when an epoch ends."""
+        return self.summary.tracks + (0 if self._epoch is None else self._planner.tracks_seen)
 
     def run(self) -> Summary:
         """Process the source to its end (or until asked to stop) and return the totals.
@@ -145,7 +157,7 @@ class Pipeline:
         try:
             while not self._source.ended:
                 if self._report() and self._reporter.stop_requested():
-                    self._summary.stopped = True
+                    self.summary.stopped = True
                     break
                 try:
                     waits = self._live is not None and self._analysing
@@ -166,12 +178,13 @@ class Pipeline:
                 frame.release()
             self._delayed.clear()
             self._analysing.clear()
-        self._summary.ended_early = self._source.ended_early
-        self._summary.elapsed_s = time.monotonic() - self._started_s
-        return self._summary
+        self.summary.ended_early = self._source.ended_early
+        self.summary.elapsed_s = time.monotonic() - self._started_s
+        return self.summary
 
     def _admit(self, frame: Frame) -> None:
         """Start the analysis of a new frame."""
+        self.frames_read += 1
         with _released_on_error(frame):
             if frame.epoch != self._epoch:
                 self._drain()
@@ -228,7 +241,7 @@ class Pipeline:
                 if not self._may_be_used(analysis.result):
                     # A stuck thread still reads these pixels: they can neither be masked and recorded nor given back.
                     self._abandoned.append(frame)
-                    self._summary.detector_failures += 1
+                    self.summary.detector_failures += 1
                     return
                 self._failed[frame.index] = error.message
                 self._planner.observe_failure(frame.index, frame.pts_ns / 1e9, analysis.cut)
@@ -286,7 +299,7 @@ class Pipeline:
         with _released_on_error(frame):
             regions = self._planner.plan(frame.index)
             why = self._failed.pop(frame.index, None)
-            self._summary.detector_failures += why is not None
+            self.summary.detector_failures += why is not None
             if live is not None and live.on_doubt == "drop" and (why is not None or frame.damaged):
                 frame.release()
                 live.drop(why or DAMAGED)
@@ -314,7 +327,7 @@ class Pipeline:
         while self._delayed:
             self._write(self._delayed.popleft())
         if self._epoch is not None:
-            self._summary.tracks += self._planner.tracks_seen
+            self.summary.tracks += self._planner.tracks_seen
             self._epoch = None
 
     def _may_be_used(self, result: Future[Detections]) -> bool:
@@ -323,7 +336,7 @@ class Pipeline:
         return self._live is not None or _is_settled(result)
 
     def _count(self, safe: SafeFrame, regions: Sequence[Region]) -> None:
-        summary = self._summary
+        summary = self.summary
         summary.frames += 1
         summary.faces += len(regions)
         summary.masked_share_sum += safe.masked_share
@@ -337,8 +350,8 @@ class Pipeline:
         if now_s - self._reported_s < READ_TIMEOUT_S:
             return False
         self._reported_s = now_s
-        self._summary.elapsed_s = now_s - self._started_s
-        self._reporter.progress(self._summary)
+        self.summary.elapsed_s = now_s - self._started_s
+        self._reporter.progress(self.summary)
         return True
 
 

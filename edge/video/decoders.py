@@ -12,6 +12,7 @@ from typing import Any
 
 from edge.video.gst import exists, link, load, make, set_if_known
 
+MAX_WAITING = 2                  # pictures between the decoder and its reader; live, newer ones replace older ones
 _MAX_THREADS = 4                 # each frame thread holds a few pictures: 40 MB at 4K
 
 
@@ -54,7 +55,7 @@ def decode_chain(pipeline: Any, decoder_name: str, live: bool) -> DecodeChain:
     flip = make("videoflip", qos=False)
     flip.set_property("video-direction", 8)                    # auto: by the orientation tag; passes upright through
     # A last sample that the sink keeps would be a second owner, and its buffer not writable.
-    sink = make("appsink", sync=False, max_buffers=2, drop=live, enable_last_sample=False, qos=False)
+    sink = make("appsink", sync=False, max_buffers=MAX_WAITING, drop=live, enable_last_sample=False, qos=False)
     elements = (decoder, converter, caps, deinterlace, flip, sink)
     for element in elements:
         pipeline.add(element)

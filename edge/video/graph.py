@@ -8,16 +8,20 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from edge.cameras import CsiSource, CustomSource, V4l2Source
 from edge.errors import EdgeError, InputError, UnavailableError
 from edge.settings import SourceSettings
 from edge.video.audio import AudioStream
 from edge.video.completeness import is_cut_off
+from edge.video.csi import csi_elements
+from edge.video.custom import custom_elements
 from edge.video.damage import DamageTracker
 from edge.video.decoders import DecodeChain, candidates, decode_chain
 from edge.video.gif import Gif, is_gif, split_gif
 from edge.video.gst import CLOCK_TIME_NONE, Callbacks, link, load, make, make_file_source, on_libav_error
 from edge.video.inputs import Input
 from edge.video.streams import area_of, codec_of, contains, descriptive_tags, elements_of, kind_of, rotation_of
+from edge.video.v4l2 import v4l2_elements
 
 _CLOSE_TIMEOUT_S = 5.0
 _RTSP_TIMEOUT_US = 5_000_000
@@ -68,8 +72,9 @@ class ReadGraph:
         if self._gif is not None:
             self._push_gif(self._gif)
 
-    def close(self) -> None:
-        """Stop everything. A driver that hangs is left behind after 5 s, in a thread that ends with the process."""
+    def close(self) -> bool:
+        """Stop everything. False when it hangs (a driver?): it is left behind after 5 s, in a thread that ends with
+        the process."""
         self._unwatch()
         stopper = threading.Thread(target=self.pipeline.set_state, args=(load().Gst.State.NULL,), daemon=True)
         stopper.start()
@@ -78,6 +83,7 @@ class ReadGraph:
         holds, self._holds = self._holds, []       # without the lock: a thread that hangs may have it
         for pad, number in holds:                  # of streams from which nothing came
             pad.remove_probe(number)
+        return not stopper.is_alive()
 
     def is_idle(self) -> bool:
         """Whether no streaming thread runs: nothing will come any more.
@@ -103,11 +109,16 @@ class ReadGraph:
         if self._input.kind == "file" and is_gif(Path(self._input.location)):
             self._add_gif(split_gif(Path(self._input.location)))
             return
-        if self._input.kind == "v4l2":
-            source = make("v4l2src", device=self._input.location, do_timestamp=True)
-            # MJPEG first: raw 1080p30 does not fit through USB 2.
-            wanted = load().Gst.Caps.from_string("image/jpeg,width=(int)[1,1920];video/x-raw,width=(int)[1,1920]")
-            elements = [source, make("capsfilter", caps=wanted), self._make_parser()]
+        camera = self._input.camera
+        if isinstance(camera, CustomSource):
+            last, parser = custom_elements(camera.description, self.pipeline, self._callbacks), self._make_parser()
+            self.pipeline.add(parser)
+            link(last, parser)
+            return
+        if isinstance(camera, V4l2Source):
+            elements = [*v4l2_elements(camera), self._make_parser()]
+        elif isinstance(camera, CsiSource):
+            elements = [*csi_elements(camera), self._make_parser()]
         else:
             self.cut_off = is_cut_off(Path(self._input.location))
             elements = [make_file_source(self._input.location), self._make_parser()]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from edge.errors import EdgeError, InputError, RetryLater
+from edge.errors import EdgeError, InputError, InterruptedJobError, RetryLater
 from edge.settings import SourceSettings
 from edge.types import Frame
 from edge.video.audio import AudioStream
 from edge.video.completeness import falls_short
 from edge.video.damage import REORDER_FRAMES
+from edge.video.decoders import MAX_WAITING
 from edge.video.format import PictureFormat, format_of, frame_rate_of
 from edge.video.graph import ReadGraph
 from edge.video.gst import CLOCK_TIME_NONE, load, reading_error
@@ -55,14 +57,19 @@ class Source:
     """One opened source; made by `open_source`, used by one thread.
 
     ended: no more frames will come. ended_early: why it ended before its end, or None. complete: it was read to its
-        end.
+        end. behind: frames of a live source that were decoded but not read in time, and so left out.
+    hangs: closing it did not work; what it held is lost to this process.
     """
 
-    def __init__(self, opened: Input, settings: SourceSettings) -> None:
+    def __init__(self, opened: Input, settings: SourceSettings, cancelled: Callable[[], bool] = lambda: False) -> None:
         self.input = opened
         self.ended = False
         self.ended_early: str | None = None
         self.complete = False
+        self.behind = 0
+        self.hangs = False
+        self._pulled = 1                     # with the first one, see `_open`
+        self._cancelled = cancelled
         self._settings = settings
         self._flags = load().Gst.BufferFlags
         self._caps_id: int | None = None
@@ -117,7 +124,7 @@ class Source:
         """Stop reading and free everything but frames that are still held; takes at most 5 s."""
         self.ended = True
         self._held.clear()
-        self._graph.close()
+        self.hangs = not self._graph.close()
 
     def _open(self) -> tuple[ReadGraph, Any]:
         """Decode the first picture, with the first decoder that can."""
@@ -129,7 +136,7 @@ class Source:
                 graph.start()
                 return graph, self._first_sample(graph, deadline_s)
             except EdgeError:
-                again = graph.more_decoders and time.monotonic() < deadline_s
+                again = graph.more_decoders and time.monotonic() < deadline_s and not self._cancelled()
                 graph.close()
                 if not again:
                     raise
@@ -142,6 +149,8 @@ class Source:
         name, live = self.input.name, self.input.live
         idle_looks = 0
         while time.monotonic() < deadline_s:
+            if self._cancelled():
+                raise InterruptedJobError(f"{name}: opening was given up")
             graph.ready.wait(_SLICE_S)
             if graph.chain is not None:
                 sample = graph.chain.sink.try_pull_sample(int(_SLICE_S * 1e9))
@@ -171,6 +180,7 @@ class Source:
             now_s = time.monotonic()
             if sample is not None:
                 self._last_arrival_s = now_s
+                self._pulled += 1
                 return sample
             if self._graph.failure is not None and self._error is None:
                 self._error = self._graph.failure
@@ -180,13 +190,22 @@ class Source:
             if left_s <= 0:
                 return None
 
+    def look_behind(self) -> int:
+        """Bring `behind` up to date: what the sink was given, less what was taken and what may still wait in it."""
+        if self.input.live and self._graph.chain is not None:
+            sink = self._graph.chain.sink
+            given = sink.get_property("stats").get_uint64("rendered")[1]
+            self.behind = max(self.behind, given - self._pulled - MAX_WAITING)
+        return self.behind
+
     def _end(self) -> None:
         self.ended = True
         if self._error is None and self.input.live:
             self._error = RetryLater(f"{self.input.name}: the stream ended", "check camera and network")
         if self._error is not None:
             if self.input.live:
-                raise self._error
+                raise self._error if isinstance(self._error, RetryLater) else RetryLater(self._error.message,
+                                                                                         self._error.remedy)
             self.ended_early = self._error.message
         elif self._graph.cut_off or (self._graph.only_stream
                                      and falls_short(self._buffers_end_ns / 1e9, self.info.duration_s)):
