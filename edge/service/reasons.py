@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OTHER = "other"
-# The first word that occurs in a reason gives the label.
-_LABELS = {
-    "damaged": "damaged", "masking": "masking", "disk": "disk", "storage": "disk", "overload": "overload",
-    "late": "late", "in time": "late", "deadline": "late", "inference": "inference", "not connected": "inference",
-    "detector": "detector", "runtime": "detector", "tensorrt": "detector", "schedule": "schedule", "doubt": "doubt",
-}  # fmt: skip
-LABELS = (*dict.fromkeys(_LABELS.values()), OTHER)
+# The first of these that occurs in a reason is its label.
+_WORDS = ("damaged", "masking", "disk", "overload", "behind", "inference", "detector", "late")
+LABELS = (*_WORDS, OTHER)
 
 
 def label(reason: str) -> str:
     """One of `LABELS`."""
     lower = reason[:200].lower()
-    return next((name for word, name in _LABELS.items() if word in lower), OTHER)
+    return next((word for word in _WORDS if word in lower), OTHER)
 
 
 def bounded(counts: Mapping[str, int]) -> dict[str, int]:
