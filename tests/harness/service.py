@@ -50,12 +50,12 @@ class Service:
         return self.systemd.process.wait(seconds)
 
     def status(self) -> ServiceStatus | None:
-        """The newest one."""
+        """The newest one of this daemon."""
         try:
             found: ServiceStatus = from_plain(json.loads((self.runtime_dir / "status.json").read_text()))
         except OSError:
             return None
-        return found
+        return found if found.pid == self.pid else None
 
     def wait(self, good: Callable[[ServiceStatus], Any], seconds: float = 10.0) -> ServiceStatus:
         """The first status that is good."""
