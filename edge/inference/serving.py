@@ -76,13 +76,12 @@ class _Server:
             for key, _ in self._selector.select(REPORT_S / 4):
                 key.data()
             now_s = time.monotonic()
-            fatal = self._failure()
-            if now_s - self._reported_s >= REPORT_S or fatal:
+            if now_s - self._reported_s >= REPORT_S or self._lost is not None:
                 self._reported_s = now_s
                 self._tell(now_s)
-            if fatal is not None:
-                self._channel.report(fatal)
-                return fatal.exit_code
+                if (fatal := self._failure()) is not None:
+                    self._channel.report(fatal)
+                    return fatal.exit_code
             if self._stop_at_s is not None and (
                 now_s > self._stop_at_s or all(pool.is_idle() for pool in self._networks.pools())
             ):

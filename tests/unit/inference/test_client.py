@@ -22,6 +22,7 @@ from edge.settings import DetectSettings
 from tests.harness.inference_server import InferenceServer
 from tests.unit.detect.photos import as_nv12, labelled
 from tests.unit.inference.conftest import Connect, noise
+from tests.unit.models.published import model_file
 
 
 def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
@@ -176,6 +177,51 @@ def test_a_model_that_cannot_be_had(
         other.find(noise(), 0.5)
         server.until(lambda: any("odd" in event.text and event.level == "error" for event in server.events))
         other.close()
+        network.close()
+
+
+def test_two_models_in_one_process(tmp_path: Path, shared_data: Path) -> None:
+    """The second is loaded while the first is in use; each camera gets its own."""
+    wanted = [DetectSettings(model=str(model_file(shared_data, name))) for name in ("yunet_n", "centerface")]
+    with InferenceServer(tmp_path, tuple(wanted)) as server:
+        first, second = (RemoteNetwork(server.path, each, "door", 5.0) for each in wanted)
+        assert first.connect(20)
+        assert not second.ready
+        while not second.ready:
+            start_s = time.monotonic()
+            first.find(noise(), 0.5)
+            assert time.monotonic() - start_s < 1.0
+        assert [network.model.name for network in (first, second)] == ["yunet_n", "centerface"]
+        for network, settings in ((first, wanted[0]), (second, wanted[1])):
+            local = open_network(settings, None, lambda text: None)
+            np.testing.assert_array_equal(network.find(noise(), 0.05).boxes, local.find(noise(), 0.05).boxes)
+            local.close()
+            network.close()
+        server.until(lambda: len(server.report.models) == 2)
+
+
+def test_another_model_after_a_restart(tmp_path: Path, shared_data: Path) -> None:
+    """What was found with one model is never read as if another had found it."""
+    path = tmp_path / "model.onnx"
+    path.symlink_to(model_file(shared_data, "yunet_n"))
+    wanted = DetectSettings(model=str(path))
+    picture = as_nv12(next(labelled(shared_data, "human", 1)).bgr)
+    with InferenceServer(tmp_path, (wanted,)) as server:
+        network = RemoteNetwork(server.path, wanted, "door", 5.0)
+        assert network.connect(20)
+        detector = Detector(wanted, network=network)
+        assert len(detector.detect(picture, (640,), 0.5))
+        server.kill()
+        path.unlink()
+        path.symlink_to(model_file(shared_data, "centerface"))
+        assert not network.ready
+        server.start()
+        assert network.connect(20)
+        with_another = Detector(wanted)
+        found, expected = (each.detect(picture, (640,), 0.5) for each in (detector, with_another))
+        np.testing.assert_array_equal(found.landmarks, expected.landmarks)
+        assert detector.name == with_another.name != "YuNet-n"
+        with_another.close()
         network.close()
 
 
