@@ -98,8 +98,9 @@ def show_table(status: ServiceStatus, again: bool) -> None:
     console = make_console()
     if again:
         console.clear()
-    console.print(view(status, console.width))
-    sys.stdout.flush()
+    with console.capture() as captured:
+        console.print(view(status, console.width))
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()), flush=True)
 
 
 def recording_roots(runtime_dir: Path) -> list[Path]:

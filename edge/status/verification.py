@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -19,6 +20,7 @@ def verify_roots(roots: list[Path], as_json: bool) -> int:
     with Progress(
         TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(stderr=True, highlight=False, markup=False), transient=True,
+        disable=not sys.stderr.isatty(),
     ) as progress:  # fmt: skip
         for root in roots:
             if not root.is_dir():

@@ -36,7 +36,7 @@ def view(status: ServiceStatus, width: int) -> RenderableType:
     """Everything, in at most `width` columns where the names allow it."""
     parts: list[RenderableType] = [_headline(status)]
     if status.cameras:
-        parts += [Text(), _cameras(status.cameras, width), *_losses(status.cameras, width)]
+        parts += [Text(), _cameras(status.cameras, width), *_losses(status, width)]
     facts = _facts()
     if status.inference is not None:
         facts.add_row("inference", _inference(status.inference))
@@ -87,11 +87,12 @@ def _cameras(cameras: list[CameraReport], width: int) -> Table:
     return table
 
 
-def _losses(cameras: list[CameraReport], width: int) -> Iterator[RenderableType]:
-    """Why frames were masked whole or dropped, and what a camera waits for."""
+def _losses(status: ServiceStatus, width: int) -> Iterator[RenderableType]:
+    """Why frames were masked whole or dropped, and what a camera waits for unless that is among the problems."""
     facts = _facts()
-    for camera in cameras:
-        about = [one_line(camera.detail)] if camera.state != "recording" and camera.detail else []
+    for camera in status.cameras:
+        told = any(camera.detail in problem for problem in status.problems)
+        about = [one_line(camera.detail)] if camera.state != "recording" and camera.detail and not told else []
         about += [f"masked whole: {text}"] if (text := by_reason(camera.whole_frames)) else []
         about += [f"dropped: {text}"] if (text := by_reason(camera.dropped)) else []
         if width < WIDE and camera.reconnects:
