@@ -53,7 +53,8 @@ class Account:
         dropped[BEHIND] = self._behind_done + behind
         dropped["disk"] = recorder.dropped
         report.frames_in = self._read_done + read + dropped[BEHIND]
-        report.frames_out = both.frames - recorder.dropped
+        # A counter: what the disk loses of frames that were counted before is not taken back.
+        report.frames_out = max(report.frames_out, both.frames - recorder.dropped)
         report.faces, report.tracks, report.masked_share = both.faces, both.tracks, both.masked_share
         report.whole_frames = dict(both.whole_frames)
         report.dropped = {reason: count for reason, count in dropped.items() if count}
