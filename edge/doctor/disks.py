@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -38,8 +39,13 @@ def check_disks(settings: ServiceSettings) -> list[Finding]:
 
 def check_root(root: Path, users: list[RecordingSettings], trial_bytes: int = TRIAL_BYTES) -> list[Finding]:
     """users: settings of the cameras that record there."""
-    if not root.is_dir():
+    try:
+        if not stat.S_ISDIR(root.stat().st_mode):
+            return [Finding("error", f"{root} is not a directory", "name another one")]
+    except FileNotFoundError:
         return [Finding("error", f"{root} is not there", "mount its disk; or as root: systemd-tmpfiles --create")]
+    except OSError as error:
+        return [Finding("error", f"{root}: {error.strerror}", "check the disk, and rights of the directories above")]
     findings = []
     kind, options = _mounted(root)
     if kind in WEAK:

@@ -26,7 +26,6 @@ class Machine:
         self.root.mkdir()
         subprocess.run(["cp", "-r", *SOURCES, str(self.checkout)], cwd=ROOT, check=True)
         self.config = self.root / "etc" / "edge" / "edge.yaml"
-        (self.checkout / "configs" / "edge.yaml").touch()
 
     def make(self, target: str, **variables: str | Path) -> subprocess.CompletedProcess[str]:
         """Install under the folder itself, not staged; packages are not fetched."""
@@ -86,6 +85,20 @@ def test_what_lies_where_and_runs(machine: Machine) -> None:
     assert "=/opt/edge" not in unit
 
 
+def test_the_installed_daemon_reads_a_configuration(machine: Machine, sample: Path, default_model: Path) -> None:
+    machine.install()
+    recordings = machine.root / "recordings"
+    recordings.mkdir()
+    text = (f"service: {{runtime_dir: {machine.root}/run}}\ndefaults: {{recording: {{directory: {recordings}}}, "
+            f"detect: {{model: {default_model}}}, retention: {{disk_floor: 100M}}}}\n"
+            f"cameras: {{door: {{source: {{file: {{path: {sample}}}}}}}}}\n")  # fmt: skip
+    path = machine.root / "trial.yaml"
+    path.write_text(text)
+    machine.runs("edge-daemon", "--check", "--config", str(path))
+    path.unlink()
+    recordings.rmdir()
+
+
 def test_again_does_nothing_and_a_changed_configuration_stays(machine: Machine) -> None:
     release = machine.install()
     before = (release / "complete").stat().st_mtime_ns
@@ -139,8 +152,9 @@ def test_staging_leaves_no_trace_of_the_staging_directory(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("variables", "says"),
-    [({"PREFIX": "opt"}, "not absolute"), ({"PREFIX": "/usr"}, "belongs to others"), ({"PREFIX": "/a b"}, "cannot hold"),
-     ({"PREFIX": "/opt/../usr"}, "has .."), ({"PYTHON": "/bin/false"}, "does not start")],
+    [({"PREFIX": "opt"}, "not absolute"), ({"PREFIX": "/usr"}, "belongs to others"),
+     ({"PREFIX": "/a b"}, "cannot hold"), ({"PREFIX": "/opt/../usr"}, "has .."),
+     ({"PYTHON": "/bin/false"}, "does not start")],
 )  # fmt: skip
 def test_senseless_places_are_refused(machine: Machine, variables: dict[str, str], says: str) -> None:
     done = machine.make("install", **variables)

@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,12 +81,11 @@ def as_nobody(code: str) -> list[Finding]:
 
 
 @pytest.fixture
-def reachable(tmp_path: Path) -> Path:
+def reachable() -> Iterator[Path]:
     """A folder that every user can look into."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    return tmp_path
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def test_a_root_of_somebody_else(reachable: Path) -> None:
@@ -92,6 +93,10 @@ def test_a_root_of_somebody_else(reachable: Path) -> None:
                   if found.level == "error"]  # fmt: skip
     assert "cannot be written" in finding.text
     assert "ReadWritePaths" in finding.remedy
+    (reachable / "closed").mkdir(mode=0o700)
+    inside = reachable / "closed" / "root"
+    (finding,) = as_nobody(f"check_root(Path({str(inside)!r}), [RecordingSettings()], {SMALL})")
+    assert "Permission denied" in finding.text
 
 
 def test_devices_that_refuse(reachable: Path) -> None:
