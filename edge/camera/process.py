@@ -32,7 +32,7 @@ from edge.video.inputs import input_of
 
 LOOK_S, REPORT_S = 0.2, 1.0
 CLOSE_S = 12.0                  # for the recorder, of the 15 s that a camera has to stop
-OPENING_HANGS_S = 60.0          # a source gives up by itself after 20 s, and closes within 5 s for each decoder tried
+OPENING_HANGS_S = 90.0          # a source gives up after 20 s, then asks the resolver, and closes within 5 s
 SOURCE_LOST, OFF_SCHEDULE, INFERENCE_DOWN = "source lost", "off schedule", "inference down"
 
 

@@ -163,6 +163,8 @@ def reading_error(message: Any, name: str, live: bool) -> EdgeError:
     if is_(resource, resource.NOT_FOUND):
         return InputError(f"{name}: not found", "check the address")
     if live:
+        if "Timeout while waiting" in (detail or ""):       # rtspsrc
+            text = "connected, but no answer"
         return RetryLater(f"{name}: {text}", "check that the camera is on and can be reached")
     if is_(stream, stream.TYPE_NOT_FOUND) or "typefind" in (detail or ""):
         return InputError(f"{name}: not a video")

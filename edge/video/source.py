@@ -21,6 +21,7 @@ from edge.video.graph import ReadGraph
 from edge.video.gst import CLOCK_TIME_NONE, load, reading_error
 from edge.video.inputs import Input, parse_spec
 from edge.video.picture import pool_is_small, wrap_buffer
+from edge.video.reachability import why_unreachable
 from edge.video.timeline import Moment, Timeline
 
 OPEN_TIMEOUT_S = 20.0
@@ -161,7 +162,7 @@ class Source:
             self._look_at_bus(graph)
             if self._error is not None:
                 error, self._error = self._error, None
-                raise error
+                raise self._explained(error)
             idle_looks = idle_looks + 1 if graph.chain is None and not live and graph.is_idle() else 0
             if idle_looks >= _IDLE_LOOKS or (graph.chain is not None and graph.chain.sink.is_eos()):
                 raise InputError(f"{name}: no picture could be decoded", "is it a video, and complete?")
@@ -169,6 +170,13 @@ class Source:
             raise RetryLater(f"{name}: no picture within {OPEN_TIMEOUT_S:.0f} s",
                              "check that the camera is on and can be reached")
         raise InputError(f"{name}: no picture could be decoded within {OPEN_TIMEOUT_S:.0f} s")
+
+    def _explained(self, error: EdgeError) -> EdgeError:
+        """The error with what the network says, where a camera cannot be reached."""
+        if self.input.kind == "rtsp" and isinstance(error, RetryLater) and not self._cancelled():
+            why = why_unreachable(self.input.location)
+            return RetryLater(f"{self.input.name}: {why}", error.remedy) if why else error
+        return error
 
     def _pull(self, timeout_s: float) -> Any:
         assert self._graph.chain is not None

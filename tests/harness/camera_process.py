@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import subprocess
 import sys
@@ -110,5 +109,5 @@ class CameraProcess:
         """Threads, open descriptors and KiB of resident memory."""
         status = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         fields = dict(line.split(":", 1) for line in status)
-        return {"threads": int(fields["Threads"]), "files": len(os.listdir(f"/proc/{self.pid}/fd")),
+        return {"threads": int(fields["Threads"]), "files": len(list(Path(f"/proc/{self.pid}/fd").iterdir())),
                 "rss_kib": int(fields["VmRSS"].split()[0])}  # fmt: skip
