@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import time
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from edge.text import one_line
 PRIORITIES: dict[Level, int] = {"debug": 7, "info": 6, "warning": 4, "error": 3}
 REPEAT_WINDOW_S = 60.0
 MAX_KEYS = 500
+NUMBER = re.compile(r"\d+")
 # A pipe that poll(2) calls writable takes PIPE_BUF = 4096 bytes without blocking.
 MAX_LINE_BYTES = 2000
 
@@ -71,17 +73,17 @@ class Journal:
         self._descriptor, self._redact, self._clock = descriptor, redact, clock
         self._threshold = PRIORITIES[level]
         self._for_journal = _is_journal(descriptor, environment.get("JOURNAL_STREAM", ""))
-        self._repeats: OrderedDict[tuple[str, str], _Repeats] = OrderedDict()
+        self._repeats: OrderedDict[tuple[str, str, str], _Repeats] = OrderedDict()
         self._lost = 0
 
     def write(self, event: Event) -> None:
-        """Write one line, or count it when its key came within the last minute."""
+        """Write one line, or count it when one of its key, and of its text but for numbers, came within a minute."""
         if PRIORITIES[event.level] > self._threshold:
             return
         if not event.key:
             self._line(event, "")
             return
-        now_s, key = self._clock(), (event.subject, event.key)
+        now_s, key = self._clock(), (event.subject, event.key, NUMBER.sub("#", event.text))
         known = self._repeats.get(key)
         if known is not None and now_s < known.until_s:
             known.count, known.last = known.count + 1, event
@@ -107,7 +109,7 @@ class Journal:
         for key in list(self._repeats):
             self._finish(key)
 
-    def _finish(self, key: tuple[str, str]) -> None:
+    def _finish(self, key: tuple[str, str, str]) -> None:
         repeats = self._repeats.pop(key)
         if repeats.count:
             times = "once more" if repeats.count == 1 else f"{repeats.count} more times"

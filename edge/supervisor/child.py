@@ -234,7 +234,9 @@ class Child:
         now_s = self._clock()
         if isinstance(report, Event):
             if self._events.allows(now_s):
-                self._emit(replace(report, subject=self.name))
+                # A camera speaks for itself only: it decodes hostile streams.
+                subject = self.name if self.plan.is_camera else report.subject or self.name
+                self._emit(replace(report, subject=subject))
         elif isinstance(report, Fatal):
             self._fatal = report
             self._end_soon()

@@ -82,15 +82,15 @@ def test_repeats_are_counted(pipe: Pipe) -> None:
         pipe.now_s += 1.0
         journal.tick()
     journal.write(Event("warning", "lost", "lost", "yard"))
-    journal.write(Event("warning", "found", "found", "porch"))
+    journal.write(Event("warning", "lost", "found", "porch"))
     assert pipe.lines() == ["warning porch: lost 0", "warning yard: lost", "warning porch: found"]
     pipe.now_s += 3.0
     journal.tick()
     assert pipe.lines() == ["warning porch: lost 57 (… 57 more times in 60 s)"]
-    journal.write(Event("warning", "lost", "lost again", "porch"))      # goes on: counted, not shown
+    journal.write(Event("warning", "lost", "lost 99", "porch"))         # goes on: counted, not shown
     assert pipe.lines() == []
     journal.flush()
-    assert pipe.lines() == ["warning porch: lost again (… once more in 60 s)"]
+    assert pipe.lines() == ["warning porch: lost 99 (… once more in 60 s)"]
 
 
 def test_a_quiet_minute_shows_the_next_one(pipe: Pipe) -> None:
