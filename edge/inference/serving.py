@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 
 from edge.channel import ChildEnd, Stop
-from edge.errors import ConfigError, EdgeError, RetryLater
+from edge.errors import EdgeError, RetryLater, UnavailableError
 from edge.inference.connection import Connection, GoneError
 from edge.inference.loaded import LoadedNetworks, OpenNetwork
 from edge.inference.pool import Counts
@@ -96,13 +96,13 @@ class _Server:
             self._networks.close()
 
     def _obey(self) -> None:
-        command = self._channel.receive()
-        if isinstance(command, Stop) and self._stop_at_s is None:
-            self._stop_at_s = time.monotonic() + _STOP_S
-            self._report.state = "stopping"
-            self._selector.unregister(self._listener)
-        elif isinstance(command, ServerSettings):
-            self._models = command.models
+        while (command := self._channel.receive()) is not None:
+            if isinstance(command, Stop) and self._stop_at_s is None:
+                self._stop_at_s = time.monotonic() + _STOP_S
+                self._report.state = "stopping"
+                self._selector.unregister(self._listener)
+            elif isinstance(command, ServerSettings):
+                self._models = command.models
 
     def _accept(self) -> None:
         try:
@@ -138,8 +138,10 @@ class _Server:
         assert connection.hello is not None
         wanted = connection.hello.settings
         try:
-            if self._models is not None and wanted not in map(runtime_settings, self._models):
-                raise ConfigError(f"the inference process was not told of the model {wanted.model!r}")
+            if not self._may_have(wanted):
+                self._obey()        # a new camera may be quicker than the news of it
+            if not self._may_have(wanted):
+                raise UnavailableError(f"the inference process was not told of the model {wanted.model!r}")
             pool = self._networks.pool(wanted)
         except EdgeError as error:
             self._event("error", f"model {wanted.model}", f"{connection.name} cannot have its model: {error}")
@@ -149,6 +151,9 @@ class _Server:
         if pool is not None:
             multiple = pool.network.model.input.stride_multiple
             connection.welcome(pool, self._largest_scale_px(wanted) + multiple)
+
+    def _may_have(self, wanted: DetectSettings) -> bool:
+        return self._models is None or wanted in map(runtime_settings, self._models)
 
     def _largest_scale_px(self, wanted: DetectSettings) -> int:
         if self._models is None:

@@ -62,7 +62,11 @@ class InferenceServer:
             env=self._environment,
         )
         end.close()
-        self._channel.send(ServerSettings(listener, None, self._models))
+        self.tell(self._models)
+
+    def tell(self, models: tuple[DetectSettings, ...] | None) -> None:
+        """Say what cameras may ask for."""
+        self._channel.send(ServerSettings(self._listener.fileno(), None, models))
 
     def listen(self, timeout_s: float = 0.0) -> bool:
         """Take in what it says; False when it has ended."""

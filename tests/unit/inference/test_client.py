@@ -15,7 +15,7 @@ import pytest
 
 from edge.detect.detector import Detector
 from edge.detect.local_network import open_network
-from edge.errors import ConfigError, DetectorError, InputError
+from edge.errors import DetectorError, InputError, UnavailableError
 from edge.inference.client import RemoteNetwork
 from edge.models.store import file_sha256
 from edge.settings import DetectSettings
@@ -158,7 +158,7 @@ def test_death_in_the_middle_of_many_calls(server: InferenceServer, remote: Conn
 @pytest.mark.parametrize(
     ("wanted", "expected", "text"),
     [
-        (DetectSettings(model="yunet_n", backend="tensorrt", require_gpu=True), ConfigError, "not told"),
+        (DetectSettings(model="yunet_n", backend="tensorrt", require_gpu=True), UnavailableError, "not told"),
         (DetectSettings(model="/nowhere/model.onnx"), InputError, "/nowhere/model.onnx"),
     ],
 )

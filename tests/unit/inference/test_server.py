@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import struct
 import time
@@ -14,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edge.errors import UnavailableError
+from edge.inference.client import RemoteNetwork
 from edge.inference.shared_inputs import WrittenInput
 from edge.inference.wire import Hello, Request, Welcome, WireError, parse_answer
 from edge.settings import DetectSettings
@@ -263,3 +266,25 @@ def test_it_ends_with_its_supervisor(fresh: InferenceServer, remote: Connect) ->
     fresh._channel.close()
     assert fresh._process is not None
     assert fresh._process.wait(10) == 1
+
+
+def test_news_of_a_model_counts_before_its_camera(
+    fresh: InferenceServer, settings: DetectSettings, remote: Connect
+) -> None:
+    """Also when both have come by the time that the process looks."""
+    remote(fresh)
+    other = DetectSettings(model=settings.model, backend="auto")
+    os.kill(fresh.pid, signal.SIGSTOP)
+    network = RemoteNetwork(fresh.path, other, "new", 5.0)
+    assert not network.ready                        # has said hello
+    fresh.tell((settings, other))
+    os.kill(fresh.pid, signal.SIGCONT)
+    assert network.connect(20)
+    fresh.tell((settings,))
+    late = RemoteNetwork(fresh.path, other, "late", 5.0)
+    time.sleep(0.2)
+    with pytest.raises(UnavailableError, match="not told"):
+        late.connect(20)
+    network.find(noise(), 0.5)
+    network.close()
+    late.close()
