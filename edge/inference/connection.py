@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from edge.errors import EdgeError
 from edge.inference.pool import Job, Pool
 from edge.inference.shared_inputs import map_input
-from edge.inference.wire import Hello, Request, Welcome, WireError, pack_error
+from edge.inference.wire import MAX_TEXT_BYTES, Hello, Request, Welcome, WireError, pack_error
 from edge.types import UInt8
 
 MAX_DEADLINE_S = 60.0
-_MAX_PACKET_BYTES = 8 << 10
+_MAX_REQUEST_BYTES = 64
 _SEND_BUFFER_BYTES = 256 << 10      # holds the largest answer
 _DESCRIPTOR = array.array("i", [0])
 
@@ -158,9 +158,10 @@ class Connection:
             raise GoneError from error
 
     def _receive(self) -> Packet | None:
+        most_bytes = MAX_TEXT_BYTES if self.hello is None else _MAX_REQUEST_BYTES
         try:
             content, ancillary, flags, _ = self._socket.recvmsg(
-                _MAX_PACKET_BYTES, socket.CMSG_SPACE(_DESCRIPTOR.itemsize), socket.MSG_CMSG_CLOEXEC
+                most_bytes, socket.CMSG_SPACE(_DESCRIPTOR.itemsize), socket.MSG_CMSG_CLOEXEC
             )
         except BlockingIOError:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,14 @@ class LoadedNetworks:
     def pools(self) -> list[Pool]:
         """Those that are loaded."""
         return [entry.pool for entry in self._entries.values() if entry.pool is not None]
+
+    def close_unused(self, used: Collection[Pool | None], is_wanted: Callable[[DetectSettings], bool]) -> None:
+        """Give back what no camera uses, nor may ask for any more."""
+        for key, entry in list(self._entries.items()):
+            if (entry.pool is not None or entry.error is not None) and entry.pool not in used and not is_wanted(key):
+                del self._entries[key]
+                if entry.pool is not None:
+                    entry.pool.close()
 
     def longest_load_s(self) -> float:
         """How long the longest that is under way has taken; 0 when none is."""

@@ -17,7 +17,7 @@ from edge.inference.loaded import LoadedNetworks, OpenNetwork
 from edge.inference.pool import Counts
 from edge.inference.server import ServerSettings
 from edge.inference.wire import MAX_SIDE_PX, WireError, runtime_settings
-from edge.reports import Event, Fatal, InferenceReport
+from edge.reports import Event, Fatal, InferenceReport, Level
 from edge.settings import DetectSettings
 
 REPORT_S = 1.0
@@ -26,6 +26,7 @@ MAX_LOAD_S = 120.0
 MAX_CONNECTIONS = 256
 MAX_CONNECTIONS_OF_ONE = 32
 MAX_NOTES = 20
+MAX_EVENTS = 50             # between two reports: whoever misbehaves without end must not crowd them out
 _HELLO_S = 10.0             # a connection without a hello is closed after this
 _STOP_S = 3.0
 _LARGEST_SCALE_PX = 1920    # of those that are chosen by themselves: edge.detect.detector.SCALES
@@ -65,6 +66,7 @@ class _Server:
         self._connections: set[Connection] = set()
         self._report = InferenceReport(state="ready")
         self._reported_s = 0.0
+        self._events = 0
         self._stop_at_s: float | None = None
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -182,7 +184,7 @@ class _Server:
     def _failure(self) -> Fatal | None:
         """Why this process has to end, if it has to."""
         if self._lost is not None:
-            return Fatal(str(self._lost), self._lost.exit_code)
+            return Fatal(" ".join(str(self._lost).split()), self._lost.exit_code)
         run_s = max((pool.oldest_run_s() for pool in self._networks.pools()), default=0.0)
         if run_s > MAX_RUN_S:
             return Fatal(f"the detector has not come back for {run_s:.0f} s", RetryLater.exit_code)
@@ -196,6 +198,8 @@ class _Server:
         for connection in list(self._connections):
             if connection.hello is None and now_s - connection.since_s > _HELLO_S:
                 self._drop(connection)
+        self._events = 0
+        self._networks.close_unused({each.pool for each in self._connections}, self._may_have)
         while self._notes:
             self._event("warning", "model", self._notes.popleft())
         report, pools = self._report, self._networks.pools()
@@ -214,8 +218,10 @@ class _Server:
             report.progress += answered or all(pool.is_idle() for pool in pools)
             self._channel.report(report)
 
-    def _event(self, level: str, key: str, text: str) -> None:
-        self._channel.report(Event(level, key, text, "inference"))  # type: ignore[arg-type]
+    def _event(self, level: Level, key: str, text: str) -> None:
+        self._events += 1
+        if self._events <= MAX_EVENTS:
+            self._channel.report(Event(level, key, " ".join(text.split()), "inference"))
 
     def _lose(self, error: EdgeError) -> None:
         self._lost = error

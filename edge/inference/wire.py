@@ -189,10 +189,9 @@ def pack_failed(number: int, error: EdgeError) -> bytes:
 
 
 def pack_error(error: EdgeError) -> bytes:
-    """An error; also the answer to a hello."""
-    return _json({
-        "version": VERSION, "error": error.message[:2000], "remedy": error.remedy[:2000], "exit_code": error.exit_code
-    })  # fmt: skip
+    """An error, each text on one line; also the answer to a hello."""
+    message, remedy = (" ".join(text.split())[:2000] for text in (error.message, error.remedy))
+    return _json({"version": VERSION, "error": message, "remedy": remedy, "exit_code": error.exit_code})
 
 
 def parse_answer(packet: bytes | memoryview, number: int, landmarks: bool) -> Candidates:

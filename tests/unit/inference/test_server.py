@@ -210,13 +210,13 @@ def test_pixels_that_change_while_they_are_read_harm_nobody(server: InferenceSer
     assert server.listen()
 
 
-def test_one_process_cannot_take_all_connections(server: InferenceServer, settings: DetectSettings) -> None:
+def test_one_process_cannot_take_all_connections(fresh: InferenceServer, settings: DetectSettings) -> None:
     rogues = []
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, WireError, ValueError):
         for _ in range(40):
-            rogues.append(Rogue(server, settings))
+            rogues.append(Rogue(fresh, settings))
     assert len(rogues) == 32
-    server.until(lambda: any("gets no more" in event.text for event in server.events))
+    fresh.until(lambda: any("gets no more" in event.text for event in fresh.events))
     for rogue in rogues:
         rogue.close()
 
@@ -285,6 +285,24 @@ def test_news_of_a_model_counts_before_its_camera(
     time.sleep(0.2)
     with pytest.raises(UnavailableError, match="not told"):
         late.connect(20)
-    network.find(noise(), 0.5)
+    network.find(noise(), 0.5)                      # who has it keeps it, until it leaves
+    fresh.until(lambda: len(fresh.report.models) == 2)
     network.close()
     late.close()
+    fresh.until(lambda: len(fresh.report.models) == 1)
+
+
+def test_reports_get_through_whatever_is_said(server: InferenceServer, settings: DetectSettings) -> None:
+    end_s = time.monotonic() + 2
+    before, count = server.report.progress, 0
+    while time.monotonic() < end_s:
+        odd = Rogue(server, settings, greets=False)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            odd.socket.send(b"{}")
+            odd.is_cut_off()
+        odd.close()
+        count += 1
+        server.listen()
+    assert count > 50
+    assert len(server.events) <= 150
+    assert server.report.progress > before
