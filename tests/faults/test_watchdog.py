@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.fake_daemon import FakeService
+from tests.harness.rtspd import RtspServer
+from tests.harness.service import process
+from tests.harness.site import Site, written
 
 QUICK = {"limits.SILENCE_S": 1.0, "limits.SLOW_SILENCE_S": 2.0, "limits.INFERENCE_WEDGED_S": 1.0,
          "limits.WEDGED_BEYOND_STALL_S": 0.5}  # fmt: skip
@@ -63,3 +66,25 @@ def test_waiting_cameras_are_no_reason_to_end_the_service(tmp_path: Path) -> Non
         assert not service.systemd.misses_a_ping(4.0)
         status = service.wait(lambda status: any(each.restarts for each in status.processes))
         assert status.state == "degraded"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_p7_real_processes_that_are_stopped(tmp_path: Path, default_model: Path, rtsp_sample: RtspServer) -> None:
+    site = Site(tmp_path, default_model, rtsp_sample)
+    site.configure(porch="", yard="")
+    with site.service(watchdog_s=6.0) as service:
+        service.wait(written("porch", 1), 40)
+        before = service.wait(written("yard", 1), 40)
+        for name in ("inference", "porch"):
+            pid = process(before, name).pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+        assert not service.systemd.misses_a_ping(20.0)
+        status = service.wait(lambda status: status.state == "running", 20)
+        assert [process(status, name).killed_hung for name in ("inference", "porch", "yard", "keeper")] == [1, 1, 0, 0]
+        yard = status.cameras[1]
+        assert sum(yard.whole_frames.values()) > 100        # no detection for a quarter of a minute
+        service.wait(lambda status: status.cameras[1].faces > yard.faces and written("porch", 10)(status), 20)
+        assert service.end(signal.SIGTERM) == 0
+    assert site.visible_faces("porch") == site.visible_faces("yard") == 0
