@@ -11,7 +11,7 @@ import pytest
 
 from edge.types import UInt8
 from tests.faults.test_oracle import encode
-from tests.harness.campaign.oracle import Oracle, sample_boxes
+from tests.harness.campaign.oracle import Oracle, labelled_boxes, sample_boxes
 from tests.harness.oracle import frames
 
 EVERY = 4       # frame of the sample is taken: a recording has gaps, and a test has little time
@@ -100,3 +100,17 @@ def test_a_face_at_the_wrong_place_of_a_damaged_picture_is_seen(
 def test_another_size_of_the_picture_does_not_matter(oracle: Oracle, pictures: list[tuple[float, UInt8]]) -> None:
     shown = [picture for time_s, picture in pictures if oracle.shows_face(time_s)]
     assert all(oracle.sees(np.asarray(cv2.resize(picture, (480, 270)), np.uint8)) for picture in shown[::5])
+
+
+def test_a_real_clip_with_labels(shared_data: Path, tmp_path: Path) -> None:
+    clip, labels = (shared_data / "videos" / name for name in ("real/signer_04.mkv", "labels/signer_04.json"))
+    boxes = labelled_boxes(labels)
+    oracle, shown = Oracle(clip, boxes), list(frames(clip))
+    copy = encode([picture for _, picture in shown], tmp_path / "copy.mp4", 34)
+    assert all(seen for _, seen in oracle.look(copy))
+    for time_s, picture in shown:
+        for x1, y1, x2, y2 in boxes(time_s):
+            face = picture[max(0, round(y1)) : round(y2), max(0, round(x1)) : round(x2)]
+            face[:] = mosaic(face, 8)
+    output = encode([picture for _, picture in shown], tmp_path / "masked.mp4", 23)
+    assert not any(seen for _, seen in oracle.look(output))

@@ -34,8 +34,8 @@ VISIBLE = 0.5
 THUMB = (64, 36)
 KNOWN = 0.75                    # likeness of the background from which there is no doubt which frame it is
 CANDIDATES = 3                  # frames of the source that it may be otherwise
-SMALL_WIDTH_PX, VISIBLE_SMALL = 240, 0.7
-SIZES_PX = (18, 22, 27, 33, 41, 50)     # heights of the central part in the smaller picture
+SMALL_WIDTH_PX, VISIBLE_SMALL = 240, 0.75
+SIZES_PX, SIZE_STEP = (20, 70), 1.1     # heights of the central part of faces that are looked for in it
 # Where nothing changes from pixel to pixel a correlation is a ratio of rounding errors.
 GRAIN = np.random.default_rng(1).normal(0, 0.3, (1080, 1920)).astype(np.float32)
 
@@ -125,12 +125,11 @@ class Oracle:
         factor = SMALL_WIDTH_PX / self._size[0]
         if box[0] <= 0 or box[1] <= 0 or box[2] >= self._size[0] or box[3] >= self._size[1]:
             return
-        height_px = (box[3] - box[1]) * factor
-        size_px = min(SIZES_PX, key=lambda each: abs(np.log(each / height_px)))
-        if size_px not in self._templates and abs(np.log(size_px / height_px)) < 0.05:
+        x1, y1, x2, y2 = (round(value * factor) for value in box)
+        step = round(float(np.log(max(1, y2 - y1)) / np.log(SIZE_STEP)))
+        if step not in self._templates and SIZES_PX[0] <= y2 - y1 <= SIZES_PX[1]:
             small = cv2.resize(picture, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
-            x1, y1, x2, y2 = (round(value * factor) for value in box)
-            self._templates[size_px] = _band(small, y2 - y1)[y1:y2, x1:x2].copy()
+            self._templates[step] = _band(small, y2 - y1)[y1:y2, x1:x2].copy()
 
 
 def _features(picture: UInt8, box: Box, patch_px: int, margin_px: int) -> Float32:
