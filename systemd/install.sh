@@ -43,6 +43,14 @@ check_arguments() {
     esac
 }
 
+# What is no release of ours stays as it is.
+check_prefix() {
+    for name in bin share current; do
+        [ -L "$root/$name" ] || [ ! -e "$root/$name" ] || fail 64 "$root/$name is there and not from make install" \
+            "remove it, or take another PREFIX"
+    done
+}
+
 check_python() {
     version=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || fail 69 "$PYTHON does not start" \
         "install python3, or set PYTHON=/path/to/python3"
@@ -88,8 +96,8 @@ build_release() {
 settle_release() {
     rm -f "$1"/bin/activate* "$1"/bin/Activate* "$1"/bin/pip*
     for script in "$1"/bin/*; do
-        # not through the links to the system's python3
-        [ -L "$script" ] || sed -i "1s|^#!$root/|#!$PREFIX/|" "$script"
+        # Not through the links to the system's python3. Of a long path pip makes three lines of sh.
+        [ -L "$script" ] || sed -i "1,3s|$root/|$PREFIX/|g" "$script"
     done
     sed -i "s|$root|$PREFIX|g" "$1/pyvenv.cfg"
     mkdir -p "$1/share/doc/edge" "$1/share/edge"
@@ -143,6 +151,7 @@ tell_systemd() {
 }
 
 do_install() {
+    check_prefix
     check_python
     release=$(release_name)
     previous=$(basename "$(readlink "$root/current" 2>/dev/null || true)")

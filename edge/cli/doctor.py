@@ -53,11 +53,10 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     ensure_standard_streams()
-    argv = sys.argv[1:] if argv is None else argv
     arguments = build_parser().parse_args(argv)
     try:
         if arguments.as_service:
-            return _as_service([word for word in argv if word != "--as-service"])
+            return _as_service(arguments)
         return _show(findings(arguments), arguments.json)
     except EdgeError as error:
         complain(f"edge-doctor: {error}")
@@ -139,10 +138,14 @@ def _print(name: str, finding: Finding) -> None:
         print(f"{'':22}-> {one_line(finding.remedy)}", flush=True)
 
 
-def _as_service(argv: Sequence[str]) -> int:
+def _as_service(arguments: argparse.Namespace) -> int:
     from edge.doctor.sandbox import command
 
-    return subprocess.run(command(UNIT, [sys.executable, "-m", "edge.cli.doctor", *argv]), check=False).returncode
+    config = ["--config", str(arguments.config.absolute())] if arguments.config else []
+    flags = [f"--{name}" for name in ("cameras", "json") if getattr(arguments, name)]
+    only = [word for name in arguments.only for word in ("--only", name)]
+    program = [sys.executable, "-m", "edge.cli.doctor", *config, *flags, *only]
+    return subprocess.run(command(UNIT, program), check=False).returncode
 
 
 if __name__ == "__main__":

@@ -92,13 +92,13 @@ def check_engines(settings: ServiceSettings) -> list[Finding]:
                     findings.append(Finding("ok", f"{stored.path} is current"))
             except ConfigError as error:
                 found += 1
-                findings.append(Finding(level, error.message, f"systemctl start edge-build; or {error.remedy}"))
+                findings.append(Finding(level, error.message, f"systemctl restart edge-build edge; or {error.remedy}"))
         if not found and (has_gpu or demanded):
             findings.append(
                 Finding(
                     level,
                     f"no engine for {model} in {place}; detectors run on the processor",
-                    "systemctl start edge-build; docs/int8.md has what it does",
+                    "systemctl restart edge-build edge; docs/int8.md has what it does",
                 )
             )
     return findings or [Finding("info", "none, and no GPU that would need one")]

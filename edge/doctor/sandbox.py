@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edge.errors import UnavailableError
 
+BOOTED = Path("/run/systemd/system")  # sd_booted(3)
 # Of [Service], what is about running the daemon and not about where it runs. RuntimeDirectory: it would be removed with
 # the transient unit, under the daemon's feet.
 NOT_THE_SANDBOX = (
@@ -33,12 +34,12 @@ NOT_THE_SANDBOX = (
 )
 
 
-def command(unit: str, program: Sequence[str]) -> list[str]:
+def command(unit: str, program: Sequence[str], booted: Path = BOOTED) -> list[str]:
     """The command that runs `program` as `unit` would run it, and gives its output and exit code.
 
-    Raises UnavailableError where systemd does not run this machine, or has no such unit.
+    booted: exists where systemd runs the machine. Raises UnavailableError where it does not, or has no such unit.
     """
-    if not Path("/run/systemd/system").is_dir() or shutil.which("systemd-run") is None:
+    if not booted.is_dir() or shutil.which("systemd-run") is None:
         raise UnavailableError(
             "systemd does not run this machine, so its sandbox cannot be entered",
             "run edge-doctor --as-service on the machine that records, as root",

@@ -141,7 +141,9 @@ def test_uninstall_leaves_the_configuration_only(machine: Machine) -> None:
 
 
 def test_staging_leaves_no_trace_of_the_staging_directory(tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
+    long = tmp_path / ("staging-" * 15)             # too long for a first line: pip writes another one then
+    long.mkdir()
+    machine = Machine(long)
     done = machine.make("install", DESTDIR=machine.root, PREFIX="/opt/edge", LIBDIR="/usr/lib", SYSCONFDIR="/etc",
                         BINDIR="/usr/bin")  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -160,6 +162,14 @@ def test_senseless_places_are_refused(machine: Machine, variables: dict[str, str
     done = machine.make("install", **variables)
     assert done.returncode != 0
     assert says in done.stderr
+
+
+def test_a_directory_of_others_is_left_alone(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (machine.root / "opt" / "edge" / "bin").mkdir(parents=True)
+    done = machine.make("install")
+    assert done.returncode != 0
+    assert "not from make install" in done.stderr
 
 
 @pytest.mark.slow

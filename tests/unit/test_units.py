@@ -92,6 +92,16 @@ def test_the_daemon_is_watched_and_comes_back_but_not_on_a_wrong_configuration()
     assert {key: values.get(key) for key in expected} == expected
 
 
+def test_a_build_that_fails_neither_stops_the_daemon_nor_holds_up_its_restarts() -> None:
+    daemon, build = (dict(settings(UNITS / name)) for name in SERVICES)
+    assert "edge-build.service" in daemon["Wants"].split()
+    assert "edge-build.service" in daemon["After"].split()
+    assert "Requires" not in daemon
+    assert build["ExecStart"].startswith("-")
+    assert build["RemainAfterExit"] == "yes"
+    assert "timeout 2h" in build["ExecStart"]
+
+
 def test_both_services_see_the_same_files_as_the_same_user() -> None:
     """What one builds the other must find."""
     daemon, build = (settings(UNITS / name) for name in SERVICES)

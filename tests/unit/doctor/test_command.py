@@ -15,7 +15,8 @@ from edge.doctor.checks import CHECKS
 from edge.doctor.credentials import check_credentials
 from edge.doctor.inference import check_models
 from edge.doctor.isolated import run
-from edge.doctor.sandbox import sandbox
+from edge.doctor.sandbox import command, sandbox
+from edge.errors import UnavailableError
 
 ROOT = Path(__file__).parents[3]
 
@@ -69,6 +70,21 @@ def test_the_sandbox_is_that_of_the_service() -> None:
     names = {setting.split("=")[0] for setting in settings}
     assert names & {"ExecStart", "Type", "RuntimeDirectory", "WatchdogSec", "Restart", "KillMode", "Wants"} == set()
     assert sandbox("[Service]\nReadWritePaths=/a \\\n  /b\n") == ["ReadWritePaths=/a    /b"]
+
+
+def test_the_command_that_enters_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a systemctl that shows the unit of this checkout: systemd itself does not run here."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name, script in (("systemctl", f"cat {ROOT}/systemd/edge.service"), ("systemd-run", "exit 1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    words = command("edge.service", ["edge-doctor", "--cameras"], booted=tmp_path)
+    assert words[0] == "systemd-run"
+    assert {"--wait", "--pipe", "--property=User=edge", "--property=ProtectSystem=strict"} <= set(words)
+    assert words[words.index("--"):] == ["--", "edge-doctor", "--cameras"]
+    (tmp_path / "systemctl").write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(UnavailableError, match="has no unit"):
+        command("edge.service", ["edge-doctor"], booted=tmp_path)
 
 
 def test_without_systemd_it_says_so() -> None:
