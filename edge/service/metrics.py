@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
+from edge.recordings.clock import utc_of
 from edge.reports import CameraReport, CameraState, InferenceReport, RootReport, ServiceStatus
 from edge.service.board_metrics import board_metrics
 from edge.service.families import Families, Histograms
@@ -95,8 +96,8 @@ def _service(status: ServiceStatus) -> Iterator[Metric]:
         ("edge_service_start_time_seconds", "When the service started, Unix time.", status.started_utc),
         ("edge_service_status_time_seconds", "When these values were collected, Unix time.", status.written_utc),
     ):
-        if (seconds := _unix_s(when)) is not None:
-            families.gauge(family, text, [], seconds)
+        with contextlib.suppress(ValueError):
+            families.gauge(family, text, [], utc_of(when))
     yield from families
     families = Families(["process"])
     for process in {each.name: each for each in status.processes}.values():
@@ -174,10 +175,3 @@ def _disks(roots: Iterable[RootReport]) -> Iterator[Metric]:
         families.counter("edge_disk_broken", "Unfinished segments set aside.", name, root.broken)
     yield from states
     yield from families
-
-
-def _unix_s(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()     # Python 3.10 does not know Z
-    except ValueError:
-        return None

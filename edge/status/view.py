@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
-from datetime import datetime
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from edge.recordings.clock import utc_of
 from edge.recordings.names import split_name, start_of
 from edge.reports import BoardReport, CameraReport, InferenceReport, ProcessReport, RootReport, ServiceStatus
 from edge.status.text import by_reason, duration, number, size
@@ -56,8 +57,8 @@ def view(status: ServiceStatus, width: int) -> RenderableType:
 
 def _headline(status: ServiceStatus) -> Text:
     text = Text.assemble(f"edge {one_line(status.version)}  ", _state(status.state))
-    if (started := _utc_s(status.started_utc)) is not None:
-        text.append(f"  up {duration(max(0.0, time.time() - started))}")
+    with contextlib.suppress(ValueError):
+        text.append(f"  up {duration(max(0.0, time.time() - utc_of(status.started_utc)))}")
     text.append(f"  {one_line(status.config_path)}")
     if status.last_reload:
         text.append(f"  {one_line(status.last_reload)}")
@@ -177,13 +178,6 @@ def _segment_age(camera: CameraReport) -> str:
         return duration(max(0.0, time.time() - start_of(camera.camera, named[0]))) if named else "-"
     except ValueError:
         return "-"
-
-
-def _utc_s(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()     # Python 3.10 does not know Z
-    except ValueError:
-        return None
 
 
 def _table() -> Table:
