@@ -12,10 +12,10 @@ from collections import Counter, deque
 
 from edge.channel import ChildEnd, Stop
 from edge.errors import EdgeError, RetryLater, UnavailableError
-from edge.inference.connection import Connection, GoneError
 from edge.inference.loaded import LoadedNetworks, OpenNetwork
 from edge.inference.pool import Counts
 from edge.inference.server import ServerSettings
+from edge.inference.server_connection import Connection, GoneError
 from edge.inference.wire import MAX_SIDE_PX, WireError, runtime_settings
 from edge.reports import Event, Fatal, InferenceReport, Level
 from edge.settings import DetectSettings
