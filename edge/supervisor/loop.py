@@ -119,7 +119,8 @@ class Supervisor:
 
     def _reload(self) -> None:
         """Read the configuration again. Inline: reading and checking a file of bounded size takes milliseconds."""
-        self._notifier.reloading()
+        if self._is_ready:
+            self._notifier.reloading()
         try:
             settings = self._load()
         except EdgeError as error:
@@ -132,7 +133,8 @@ class Supervisor:
             self._last_reload = f"{utc_now()} done{hint}"
             self._say("warning" if fixed else "info", "", f"reloaded, {len(settings.cameras)} cameras{hint}")
             self._apply(settings)
-        self._notifier.ready()
+        if self._is_ready:
+            self._notifier.ready()
 
     def _stop(self, exit_code: int, why: str) -> None:
         self._notifier.stopping()

@@ -74,6 +74,11 @@ def crash(child: FakeChild) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def vanish(child: FakeChild) -> None:
+    """At once, killed from outside."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def refuse(child: FakeChild) -> None:
     """For good: the configuration is wrong."""
     child.end.report(Fatal("engine is stale; run edge-build", 78))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from edge.reports import ServiceStatus
+from edge.reports import CameraReport, Event, ServiceStatus
+from edge.supervisor.child import Child
+from edge.supervisor.plans import Plan
 from tests.harness.fake_daemon import FakeService
 from tests.harness.leftovers import children_of, is_alive
 from tests.harness.service import process
@@ -21,6 +25,14 @@ QUICK = {"limits.SILENCE_S": 1.0, "limits.SLOW_SILENCE_S": 2.0, "limits.WEDGED_B
 
 def all_run(status: ServiceStatus) -> bool:
     return status.state == "running"
+
+
+def resident_kb(pid: int) -> int:
+    return int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0])
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def test_starts_and_stops_in_order(tmp_path: Path) -> None:
@@ -125,8 +137,7 @@ def test_lies_and_floods(tmp_path: Path) -> None:
         assert [camera.camera for camera in status.cameras] == ["good", "liar", "flood"]
         assert time.monotonic() - status.written_monotonic_s < 2.0
         assert len(service.log.splitlines()) < 200
-        resident = int(re.findall(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{service.pid}/status").read_text())[0])
-        assert resident < 40_000
+        assert resident_kb(service.pid) < 40_000
 
 
 def test_killed_supervisor_leaves_nobody(tmp_path: Path) -> None:
@@ -140,6 +151,34 @@ def test_killed_supervisor_leaves_nobody(tmp_path: Path) -> None:
         while any(map(is_alive, left)) and time.monotonic() < deadline_s:
             time.sleep(0.02)
         assert [pid for pid in left if is_alive(pid)] == []
+
+
+def test_restarts_leak_nothing(tmp_path: Path) -> None:
+    limits = {"backoff.FIRST_S": 0.01, "backoff.LONGEST_S": 0.01}
+    with FakeService(tmp_path, cameras={"a": "work", "b": "vanish", "c": "vanish"}, limits=limits) as service:
+        service.wait(lambda status: process(status, "b").restarts >= 5)
+        descriptors, memory = open_files(service.pid), resident_kb(service.pid)
+        service.wait(lambda status: process(status, "b").restarts >= 40 and process(status, "c").restarts >= 40, 30)
+        assert open_files(service.pid) <= descriptors + 8                           # two children more than before
+        assert resident_kb(service.pid) < memory + 1000
+        assert len(children_of(service.pid)) <= 5
+        assert service.end(signal.SIGTERM) == 0
+
+
+def test_what_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[Event] = []
+    now_s = 100.0
+    with selectors.DefaultSelector() as selector:
+        child = Child(Plan("a", "m", CameraReport, None, None), selector, events.append, lambda: now_s)
+        monkeypatch.setattr(sys, "executable", "/nowhere/python")
+        child.start()
+        assert (child.state, child.pid, child.last_error) == (
+            "backing_off", None, "cannot be started: No such file or directory")  # fmt: skip
+        now_s += 0.6
+        child.tick()
+        assert (child.state, child.restarts) == ("backing_off", 1)
+        child.stop()
+        assert child.state == "ended"
 
 
 def test_second_signal_ends_at_once(tmp_path: Path) -> None:
