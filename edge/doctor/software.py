@@ -7,6 +7,7 @@ import os
 import platform
 import pwd
 import sys
+from importlib import metadata
 
 from edge import __version__
 from edge.cameras import RtspSource, ServiceSettings, V4l2Source
@@ -57,7 +58,7 @@ def check_packages(settings: ServiceSettings) -> list[Finding]:
     found, findings = [], []
     for module, package in PACKAGES.items():
         try:
-            version = getattr(importlib.import_module(module), "__version__", "?")
+            importlib.import_module(module)
         except Exception as error:
             findings.append(
                 Finding(
@@ -67,8 +68,15 @@ def check_packages(settings: ServiceSettings) -> list[Finding]:
                 )
             )
             continue
-        found.append(f"{package} {version}")
+        found.append(f"{package} {_version(package)}")
     return [*findings, Finding("ok", ", ".join(found))]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:       # the same module from another package, such as the distribution's
+        return "of unknown version"
 
 
 def check_gstreamer(settings: ServiceSettings) -> list[Finding]:
