@@ -22,6 +22,7 @@ PACKAGES = {
     "pydantic": "pydantic",
     "yaml": "pyyaml",
     "rich": "rich",
+    "prometheus_client": "prometheus_client",
 }
 OLDEST_GSTREAMER = (1, 20)
 # Elements that every camera needs, and those of some kinds of camera.

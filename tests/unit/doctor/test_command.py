@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ from edge.doctor.credentials import check_credentials
 from edge.doctor.inference import check_models
 from edge.doctor.isolated import run
 from edge.doctor.sandbox import command, sandbox
+from edge.doctor.software import PACKAGES
 from edge.errors import UnavailableError
 
 ROOT = Path(__file__).parents[3]
@@ -40,6 +43,13 @@ def test_every_check_comes_to_an_end_on_this_machine(check: object) -> None:
     assert findings
     assert [found.text for found in findings if "could not be checked" in found.text or "ended by" in found.text] == []
     assert [found.text for found in findings if found.level in ("warning", "error") and not found.remedy] == []
+
+
+def test_all_packages_that_the_project_needs_are_imported() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    needed = {re.split(r"[<>=~;\[ ]", line)[0] for line in config["options"]["install_requires"].split("\n") if line}
+    assert set(PACKAGES.values()) == needed
 
 
 def test_exit_codes_and_json(tmp_path: Path) -> None:
