@@ -7,6 +7,7 @@ of day and at the recorder five times a second, and reports once a second.
 
 from __future__ import annotations
 
+import gc
 import time
 from datetime import datetime
 
@@ -198,6 +199,7 @@ class _Camera:
         self._say_once("source", "warning", why)
         self._recorder.gap(SOURCE_LOST)
         self._enter("backing_off", why)
+        gc.collect()        # GStreamer's objects and our callbacks hold each other until then
         end_s = time.monotonic() + self._backoff.after(recorded_s)
         while (left_s := end_s - time.monotonic()) > 0 and self._is_on():
             self._look(min(LOOK_S, left_s))

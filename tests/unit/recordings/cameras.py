@@ -1,4 +1,4 @@
-"""A camera for tests: settings, frames with a number in them, a clock that is set by hand, and a recorder that is fed."""
+"""A camera for tests: settings, frames with a number in them, a clock set by hand, and a recorder that is fed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def numbered(number: int, width: int = WIDTH, height: int = HEIGHT) -> Picture:
     bar = width // 12
     for bit in range(12):
         luma[:, bit * bar : (bit + 1) * bar] = 220 if number >> bit & 1 else 30
-    return Picture(width, height, "nv12", (Plane(luma), Plane(np.full((height // 2, width // 2, 2), 128, np.uint8), 2, 2)))
+    chroma = np.full((height // 2, width // 2, 2), 128, np.uint8)
+    return Picture(width, height, "nv12", (Plane(luma), Plane(chroma, 2, 2)))
 
 
 def number_in(luma: np.ndarray[Any, Any]) -> int:
