@@ -20,9 +20,9 @@ from calibration.ranges import Ranges, load, save
 from calibration.split import split
 from edge.detect.detector import Detector
 from edge.detect.input import InputBuilder
-from edge.detect.local_network import LocalNetwork
 from edge.detect.placement import place
 from edge.errors import EdgeError
+from edge.inference.local_network import LocalNetwork
 from edge.inference.runtime import Runtime
 from edge.models.choose import ResolvedModel
 from edge.models.description import ModelDescription
@@ -49,7 +49,7 @@ class Pictures:
 def read_pictures(source: Path | None, resolved: ResolvedModel, runtime: Runtime, display: Display) -> Pictures:
     """Read and split a set. runtime: of the float model, to count faces. Raises what `read_face_set` raises."""
     display.stage(f"reading the calibration pictures: {source or 'the built-in set'}")
-    detector = Detector(DetectSettings(), network=LocalNetwork(runtime, resolved.description))
+    detector = Detector(DetectSettings(), LocalNetwork(runtime, resolved.description))
     whole = read_face_set(source, detector, progress=display.step)
     for problem in whole.problems:
         display.note(f"calibration pictures: {problem}")

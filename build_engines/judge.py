@@ -14,8 +14,8 @@ from build_engines.matching import SIZE_CLASSES
 from build_engines.network import Feed
 from build_engines.score import POOL_RATIO, DetectorScore, SizeScore, compare
 from edge.detect.detector import Detector
-from edge.detect.local_network import LocalNetwork
 from edge.errors import DetectorError
+from edge.inference.local_network import LocalNetwork
 from edge.inference.runtime import Runtime
 from edge.models.choose import ResolvedModel
 from edge.pictures import read_picture
@@ -69,7 +69,7 @@ class DetectorJudge:
         return judged(score, self.max_loss)
 
     def _detections(self, runtime: Runtime, progress: Progress) -> list[Detections]:
-        detector = Detector(DetectSettings(), network=LocalNetwork(runtime, self._resolved.description))
+        detector = Detector(DetectSettings(), LocalNetwork(runtime, self._resolved.description))
         multiple = self._resolved.description.input.stride_multiple
         found: list[Detections] = []
         mosaics: dict[int, list[Picture]] = {columns: [] for columns in MOSAICS}

@@ -69,11 +69,11 @@ class Worker:
         return anonymize_video(job, self._detector_for(job), self)
 
     def _detector_for(self, job: Job) -> Detector:
-        from edge.detect.detector import Detector
+        from edge.inference.local_network import open_detector
 
         key = (job.settings.detect, job.models_dir)
         if self._detector is None or self._detector_key != key:
-            self._detector = Detector(job.settings.detect, models_dir=job.models_dir)
+            self._detector = open_detector(job.settings.detect, job.models_dir)
             self._detector_key = key
         return self._detector
 

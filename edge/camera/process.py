@@ -170,7 +170,7 @@ class _Camera:
         self._enter("connecting", "waits for the inference process")
         while not self._network.connect(LOOK_S):
             self._look(0.0)
-        self._detector = Detector(self._settings.run.detect, network=self._network)
+        self._detector = Detector(self._settings.run.detect, self._network)
         self._learn_model()
 
     def _learn_model(self) -> None:

@@ -119,7 +119,7 @@ def _path(name: str | None, models_dir: Path | None) -> Answer:
 
 def _check(name: str | None, models_dir: Path | None) -> Answer:
     """Recognise the file, prepare its graph and run it once: what a real run would trip over shows here."""
-    from edge.detect.trial import try_model
+    from edge.inference.trial import try_model
     from edge.models.choose import identify
 
     if name is None:

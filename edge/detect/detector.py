@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -24,29 +23,21 @@ LANDMARK_ORDER: tuple[Landmark, ...] = ("right_eye", "left_eye", "nose", "right_
 SCALES = ((320, 0), (640, 260), (1280, 1000), (1920, 2500))
 MAX_IOU = 0.4               # boxes that overlap more are the same face
 MAX_CANDIDATES = 2000       # per picture; the best are kept
-MAX_NOTES = 20
 MIN_FACE_PX = 1.0           # smaller boxes, in stored pixels, are noise
 
 
 class Detector:
     """A face detector, loaded. `detect` may be called from several threads at once.
 
-    settings: which model, at which scales, on what. models_dir: where model files are kept, instead of the user's
-    cache. network: finds candidates, instead of what the settings would open; closed with the detector. Raises what
-    `edge.detect.local_network.open_network` raises.
+    settings: threshold and scales. network: finds candidates; closed with the detector. notes: what the network has to
+    say, for people; it may add to them at any time. `edge.inference.local_network.open_detector` opens all of it.
     """
 
-    def __init__(
-        self, settings: DetectSettings, models_dir: Path | None = None, network: Network | None = None
-    ) -> None:
+    def __init__(self, settings: DetectSettings, network: Network, notes: deque[str] | None = None) -> None:
         self._settings = settings
+        self._network = network
         self._inputs = InputBuilder()
-        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
-        if network is None:
-            from edge.detect.local_network import open_network
-
-            network = open_network(settings, models_dir, self._notes.append)
-        self._network: Network = network
+        self._notes: deque[str] = deque() if notes is None else notes
 
     @property
     def name(self) -> str:

@@ -106,7 +106,7 @@ def check_engines(settings: ServiceSettings) -> list[Finding]:
 
 def check_detector(settings: ServiceSettings) -> list[Finding]:
     """Run each model once, on the processor: what every camera falls back to."""
-    from edge.detect.trial import try_model
+    from edge.inference.trial import try_model
     from edge.models.choose import AUTO, identify
     from edge.models.description import descriptions
     from edge.models.store import ModelStore

@@ -29,7 +29,7 @@ class _Entry:
 class LoadedNetworks:
     """Networks by their settings. All methods but the loading itself belong to one thread.
 
-    open_network: loads one. models_dir: see `edge.detect.local_network.open_network`. on_change: called from another
+    open_network: loads one. models_dir: see `edge.inference.local_network.open_network`. on_change: called from another
     thread when one was loaded, or could not be. on_lost: see `Pool`.
     """
 

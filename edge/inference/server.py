@@ -33,7 +33,7 @@ class ServerSettings:
 
 def main() -> int:
     """Entry point."""
-    from edge.detect.local_network import open_network
+    from edge.inference.local_network import open_network
     from edge.inference.serving import serve
 
     # A core dump would hold unmasked pictures.

@@ -35,7 +35,7 @@ _LARGEST_SCALE_PX = 1920    # of those that are chosen by themselves: edge.detec
 def serve(channel: ChildEnd, open_network: OpenNetwork) -> int:
     """Serve until told to stop; returns the exit code. Raises ChannelClosedError when the supervisor is gone.
 
-    open_network: loads a network, see `edge.detect.local_network.open_network`.
+    open_network: loads a network, see `edge.inference.local_network.open_network`.
     """
     settings = None
     while settings is None:

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
-from edge.detect.local_network import LocalNetwork, open_network
 from edge.inference.client import RemoteNetwork
+from edge.inference.local_network import LocalNetwork, open_network
 from edge.settings import DetectSettings
 from edge.types import UInt8
 from tests.harness.inference_server import InferenceServer

@@ -26,8 +26,8 @@ from calibration.inputs import inputs
 from calibration.observers import METHODS, amax
 from calibration.quantize import calibrated_tensors
 from edge.detect.detector import Detector
-from edge.detect.local_network import LocalNetwork
 from edge.engines.probe import probe_input
+from edge.inference.local_network import LocalNetwork
 from edge.inference.onnx_runtime import OnnxRuntime
 from edge.models.choose import identify
 from edge.pictures import read_picture
@@ -79,7 +79,7 @@ def measure(name: str, path: Path, face_set: FaceSet, labels: Sequence[Labels]) 
     runs = [lambda runtime=runtime: runtime.run(picture) for runtime in runtimes.values()]
     times = time_in_turns(list(runtimes), runs, 1)
     for timing, (plan, runtime) in zip(times, runtimes.items(), strict=True):
-        scores = found_faces(Detector(DetectSettings(), network=LocalNetwork(runtime, model)), labels)
+        scores = found_faces(Detector(DetectSettings(), LocalNetwork(runtime, model)), labels)
         cells = "  ".join(f"{group or 'all'} {_cell(score)}" for group, score in scores.items())
         print(f"{name:12} {plan:10} {timing.median_ms:7.2f} ms  {cells}", flush=True)
         runtime.close()

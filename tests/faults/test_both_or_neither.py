@@ -16,6 +16,7 @@ from edge import sidecar as sidecar_module
 from edge.anonymize.gate import Anonymizer
 from edge.detect.detector import Detector
 from edge.errors import StorageError
+from edge.inference.local_network import open_detector
 from edge.messages import Job
 from edge.picture_job import anonymize_picture
 from edge.pipeline import Pipeline
@@ -30,7 +31,7 @@ RUNNERS = {"video": anonymize_video, "picture": anonymize_picture}
 
 @pytest.fixture(scope="module")
 def detector(default_model: Path) -> Detector:
-    return Detector(DetectSettings(model=str(default_model), scales=(320,)))
+    return open_detector(DetectSettings(model=str(default_model), scales=(320,)))
 
 
 def job_for(kind: str, sample: Path, folder: Path, deadline_s: float = 20.0) -> Job:

@@ -13,6 +13,7 @@ import pytest
 from edge.anonymize.gate import Anonymizer
 from edge.detect.detector import Detector
 from edge.errors import ConfigError, DeviceLostError, EdgeError
+from edge.inference.local_network import open_detector
 from edge.messages import Summary
 from edge.pipeline import Pipeline
 from edge.settings import DetectSettings, RunSettings
@@ -88,7 +89,7 @@ PLACES: dict[str, Sequence[int]] = {
 
 @pytest.fixture(scope="module")
 def detector(default_model: Path) -> Detector:
-    return Detector(DetectSettings(model=str(default_model)))
+    return open_detector(DetectSettings(model=str(default_model)))
 
 
 def run(sample: Path, output: Path, detector: Any, settings: RunSettings | None = None) -> Summary:

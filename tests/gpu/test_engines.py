@@ -116,14 +116,14 @@ def test_a_size_without_an_engine_runs_on_the_processor(store: Callable[..., Pat
 def test_a_clip_in_nv12_gives_the_same_boxes_as_on_the_processor(store: Callable[..., Path]) -> None:
     pytest.importorskip("cv2")
     pytest.importorskip("onnxslim")
-    from edge.detect.detector import Detector
+    from edge.inference.local_network import open_detector
     from edge.settings import DetectSettings
     from edge.types import Picture, Plane
 
     directory = store()
     settings = {"model": str(PUBLISHED), "scales": (640,), "engine_dir": directory}
-    gpu = Detector(DetectSettings(backend="tensorrt", require_gpu=True, **settings))
-    cpu = Detector(DetectSettings(backend="onnxruntime", **settings))
+    gpu = open_detector(DetectSettings(backend="tensorrt", require_gpu=True, **settings))
+    cpu = open_detector(DetectSettings(backend="onnxruntime", **settings))
     with np.load(GRAPHS / "clip.npz") as file:
         frames = list(zip(file["luma"], file["chroma"], strict=True))
     faces = 0

@@ -26,8 +26,8 @@ import numpy as np
 
 from edge.channel import ChannelClosedError, ChildEnd
 from edge.detect.candidates import Candidates
-from edge.detect.local_network import LocalNetwork, open_network
 from edge.errors import DetectorError, DeviceLostError
+from edge.inference.local_network import LocalNetwork, open_network
 from edge.inference.runtime import Note
 from edge.inference.serving import serve
 from edge.settings import DetectSettings

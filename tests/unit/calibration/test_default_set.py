@@ -13,8 +13,8 @@ from calibration import default_set
 from calibration.default_set import BACKGROUNDS, PEOPLE, SCENES, Photo, default_pictures, scene
 from calibration.face_set import read_face_set
 from calibration.split import split
-from edge.detect.detector import Detector
 from edge.errors import UnavailableError
+from edge.inference.local_network import open_detector
 from edge.settings import DetectSettings
 from edge.types import UInt8
 
@@ -45,7 +45,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> dict[Photo, bytes]:
 
 
 def test_every_scene_shows_a_face(pictures: tuple[Path, ...], default_model: Path) -> None:
-    detector = Detector(DetectSettings(model=str(default_model), scales=(320, 640)))
+    detector = open_detector(DetectSettings(model=str(default_model), scales=(320, 640)))
     found = read_face_set(None, detector)
     detector.close()
     assert (found.kind, len(found), found.files) == ("default", SCENES, pictures)

@@ -15,6 +15,7 @@ from calibration.face_set import MIN_FACES, FaceSet, read_face_set
 from calibration.likeness import MAX_DISTANCE_BITS, fingerprint, groups, luma
 from edge.detect.detector import Detector
 from edge.errors import ConfigError, InputError
+from edge.inference.local_network import open_detector
 from edge.settings import DetectSettings
 from edge.types import Picture, Plane, UInt8
 from tests.unit.calibration.conftest import WritePictures, scenery
@@ -23,7 +24,7 @@ from tests.unit.models.published import model_file
 
 @pytest.fixture(scope="module")
 def detector(shared_data: Path) -> Iterator[Detector]:
-    opened = Detector(DetectSettings(model=str(model_file(shared_data, "yunet_n")), scales=(320,)))
+    opened = open_detector(DetectSettings(model=str(model_file(shared_data, "yunet_n")), scales=(320,)))
     yield opened
     opened.close()
 

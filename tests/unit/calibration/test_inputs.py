@@ -10,9 +10,9 @@ import pytest
 
 from calibration.face_set import read_face_set
 from calibration.inputs import inputs
-from edge.detect.detector import Detector, run_time_scales
-from edge.detect.local_network import LocalNetwork
+from edge.detect.detector import run_time_scales
 from edge.errors import InputError
+from edge.inference.local_network import LocalNetwork, open_detector
 from edge.models.description import description
 from edge.pictures import read_picture
 from edge.settings import DetectSettings
@@ -28,7 +28,7 @@ def test_the_very_bytes_that_a_detector_runs_on(
         (tmp_path / path.name).symlink_to(path)
     face_set = read_face_set(tmp_path)
     seen: list[UInt8] = []
-    detector = Detector(DetectSettings(model=str(model_file(shared_data, "yunet_n"))))
+    detector = open_detector(DetectSettings(model=str(model_file(shared_data, "yunet_n"))))
     assert isinstance(detector._network, LocalNetwork)
     runtime = detector._network.runtime
     runs = runtime.run
@@ -45,7 +45,7 @@ def test_the_very_bytes_that_a_detector_runs_on(
 
 @pytest.mark.parametrize("size", [(200, 100), (260, 10), (999, 1), (1000, 1000), (1080, 1920), (2499, 9), (3840, 2160)])
 def test_scales_are_those_of_a_run(shared_data: Path, size: tuple[int, int]) -> None:
-    detector = Detector(DetectSettings(model=str(model_file(shared_data, "yunet_n"))))
+    detector = open_detector(DetectSettings(model=str(model_file(shared_data, "yunet_n"))))
     assert run_time_scales(*size) == detector.scales_for(*size)
     detector.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from edge.detect.detector import Detector
+from edge.inference import local_network
 from edge.settings import DetectSettings
 from tests.unit.detect.photos import Array, labelled
 from tests.unit.models.published import model_file
@@ -21,7 +22,8 @@ def open_detector(shared_data: Path) -> Iterator[OpenDetector]:
     opened: list[Detector] = []
 
     def open_one(name: str = "yunet_n", **settings: object) -> Detector:
-        opened.append(Detector(DetectSettings(model=str(model_file(shared_data, name)), **settings)))  # type: ignore[arg-type]
+        wanted = DetectSettings(model=str(model_file(shared_data, name)), **settings)  # type: ignore[arg-type]
+        opened.append(local_network.open_detector(wanted))
         return opened[-1]
 
     yield open_one

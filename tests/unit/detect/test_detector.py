@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 import pytest
 
-from edge.detect.detector import Detector
 from edge.errors import InputError
+from edge.inference.local_network import open_detector
 from edge.settings import DetectSettings
 from edge.types import Float32, Picture
 from tests.unit.detect.conftest import OpenDetector
@@ -189,4 +189,4 @@ def test_what_it_says_about_itself(open_detector: OpenDetector) -> None:
 
 def test_a_model_that_is_not_there() -> None:
     with pytest.raises(InputError):
-        Detector(DetectSettings(model="/nowhere/model.onnx"))
+        open_detector(DetectSettings(model="/nowhere/model.onnx"))

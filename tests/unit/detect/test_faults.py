@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from edge.detect.detector import Detector
-from edge.detect.local_network import LocalNetwork
 from edge.errors import DetectorError
+from edge.inference.local_network import LocalNetwork
 from edge.types import Float32
 from tests.unit.detect.conftest import OpenDetector
 from tests.unit.detect.photos import Array, as_picture

@@ -43,7 +43,7 @@ class Elsewhere:
 @pytest.mark.parametrize("name", ["yunet_n", "centerface"])
 def test_inputs_and_landmarks_are_those_of_its_model(name: str) -> None:
     network = Elsewhere(name)
-    detector = Detector(DetectSettings(), network=network)
+    detector = Detector(DetectSettings(), network)
     found = detector.detect(GREY, (640,), 0.5)
     assert found.boxes.tolist() == [[10, 10, 50, 60]]
     assert found.landmarks is not None
@@ -55,7 +55,7 @@ def test_inputs_and_landmarks_are_those_of_its_model(name: str) -> None:
 
 
 def test_a_model_that_changes_meanwhile_is_an_error() -> None:
-    detector = Detector(DetectSettings(), network=Elsewhere("yunet_n", later="centerface"))
+    detector = Detector(DetectSettings(), Elsewhere("yunet_n", later="centerface"))
     with pytest.raises(DetectorError, match="changed"):
         detector.detect(GREY, (640,), 0.5)
     assert len(detector.detect(GREY, (640,), 0.5)) == 1

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from edge.detect.detector import Detector
-from edge.detect.local_network import open_network
 from edge.errors import DetectorError, InputError, UnavailableError
 from edge.inference.client import RemoteNetwork
+from edge.inference.local_network import open_detector, open_network
 from edge.models.store import file_sha256
 from edge.settings import DetectSettings
 from tests.harness.inference_server import InferenceServer
@@ -36,7 +36,7 @@ def test_same_faces_as_in_this_process(
     server: InferenceServer, remote: Connect, settings: DetectSettings, shared_data: Path
 ) -> None:
     network = remote(server)
-    there, here = Detector(settings, network=network), Detector(settings)
+    there, here = Detector(settings, network), open_detector(settings)
     assert there.describe() == here.describe()
     assert there.score_threshold == here.score_threshold
     faces = 0
@@ -209,7 +209,7 @@ def test_another_model_after_a_restart(tmp_path: Path, shared_data: Path) -> Non
     with InferenceServer(tmp_path, (wanted,)) as server:
         network = RemoteNetwork(server.path, wanted, "door", 5.0)
         assert network.connect(20)
-        detector = Detector(wanted, network=network)
+        detector = Detector(wanted, network)
         assert len(detector.detect(picture, (640,), 0.5))
         server.kill()
         path.unlink()
@@ -217,7 +217,7 @@ def test_another_model_after_a_restart(tmp_path: Path, shared_data: Path) -> Non
         assert not network.ready
         server.start()
         assert network.connect(20)
-        with_another = Detector(wanted)
+        with_another = open_detector(wanted)
         found, expected = (each.detect(picture, (640,), 0.5) for each in (detector, with_another))
         np.testing.assert_array_equal(found.landmarks, expected.landmarks)
         assert detector.name == with_another.name != "YuNet-n"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
 from edge.detect.candidates import Candidates, Reader
 from edge.detect.centerface import read_centerface
+from edge.detect.detector import Detector
 from edge.detect.retinaface import read_retinaface
 from edge.detect.scrfd import read_scrfd
 from edge.detect.yunet import read_yunet
@@ -17,6 +19,7 @@ from edge.models.store import file_sha256
 from edge.settings import DetectSettings
 from edge.types import UInt8
 
+MAX_NOTES = 20
 READERS: dict[Family, Reader] = {
     "yunet": read_yunet,
     "centerface": read_centerface,
@@ -76,3 +79,9 @@ def open_network(settings: DetectSettings, models_dir: Path | None, note: Note) 
         settings.backend, resolved.path, resolved.description, settings.engine_dir, settings.require_gpu, note
     )
     return LocalNetwork(runtime, resolved.description, resolved.reason, file_sha256(resolved.path) or "")
+
+
+def open_detector(settings: DetectSettings, models_dir: Path | None = None) -> Detector:
+    """A detector whose network runs in this process. See `open_network`."""
+    notes: deque[str] = deque(maxlen=MAX_NOTES)
+    return Detector(settings, open_network(settings, models_dir, notes.append), notes)

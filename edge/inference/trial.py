@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from edge.detect.local_network import READERS
 from edge.errors import UnavailableError
+from edge.inference.local_network import READERS
 from edge.inference.runtime import open_runtime
 from edge.models.choose import ResolvedModel
 
