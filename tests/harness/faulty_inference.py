@@ -6,7 +6,8 @@ The same server as `edge.inference.server`, with networks that misbehave as the 
     {"seed": 7, "faults": [{"kind": "nan", "probability": 0.05}, {"kind": "slow", "probability": 0.01, "seconds": 3}]}
 
 Each run draws once; the probabilities add up to at most 1. The same seed gives the same faults in the same order.
-Kinds: see `FAULTS` and `CANDIDATE_FAULTS`. Write the file anew and rename it, so that no half is read.
+Kinds: see `FAULTS` and `CANDIDATE_FAULTS`. Write the file anew and rename it, so that no half is read. Each fault adds
+one byte to the file beside it whose name ends in ``.count``.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ class Faults:
             for fault in self._faults:
                 drawn -= fault["probability"]
                 if drawn < 0:
+                    with self._path.with_suffix(".count").open("ab") as count:
+                        count.write(b".")
                     return fault["kind"], fault.get("seconds", 1.0)
             return None
 
