@@ -13,9 +13,9 @@ from tests.campaign.world import STOP_LIMIT_S, World
 class Verdict:
     """files, frames: decoded. faces: unmasked ones that were seen; unplayable: finished files that do not decode.
 
-    findings: of `edge-status --verify`, but for files that were set aside because nothing in them plays: a camera that is
-    killed within its first fragment leaves one. left: `.part` files of a daemon that was asked to end. slow_stops: SIGTERM
-    that took longer than promised. abnormal: exit codes after SIGTERM other than 0.
+    findings: of `edge-status --verify`, but for files that were set aside because nothing in them plays: a camera that
+    is killed within its first fragment leaves one. left: `.part` files of a daemon that was asked to end.
+    slow_stops: seconds of SIGTERM that took longer than promised. abnormal: exit codes after SIGTERM other than 0.
     """
 
     files: int = 0
