@@ -12,7 +12,7 @@ POLL_S = 0.1
 
 
 def recover(world: World) -> float | None:
-    """Seconds from now until each camera has written frames that are not hidden whole; None when one has not in time."""
+    """Seconds until each camera has written frames that are not hidden whole; None when one has not in time."""
     started_s = time.monotonic()
     before = _written(world.status())
     waiting = set(world.cameras)
