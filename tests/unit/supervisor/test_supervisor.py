@@ -81,7 +81,7 @@ def test_wrong_configuration_of_one_camera_is_not_tried_again_before_a_reload(tm
         assert service.systemd.wait_for("READY=1", 10)
         status = service.wait(lambda status: process(status, "bad").state == "failed")
         assert process(status, "bad").last_error == "engine is stale; run edge-build"
-        assert [camera.state for camera in status.cameras] == ["recording", "failed"]
+        service.wait(lambda status: [camera.state for camera in status.cameras] == ["recording", "failed"])
         time.sleep(1.2)
         assert process(service.status() or status, "bad").restarts == 0
         good = process(status, "good").pid
