@@ -42,7 +42,8 @@ def orphans(folder: Path) -> Iterator[Path]:
     """The `.part` files of a camera's directory, whether or not somebody writes them. Raises OSError."""
     for day in folders_in(folder):
         with os.scandir(folder / day) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(PART))
+            names = sorted(entry.name for entry in entries
+                           if entry.name.endswith(PART) and entry.is_file(follow_symlinks=False))
         for name in names:
             parts = split_name(folder.name, name)
             if parts is not None and name == parts[0] + VIDEO + PART:

@@ -151,9 +151,10 @@ class RootKeeper:
         missing_bytes = goal_bytes - space.free_bytes
         if missing_bytes > 0 and now_s >= self._stuck_until_s:
             freed = self._delete(oldest_worth(self._index, missing_bytes))
-            if freed:
-                self._expected = (now_s + EFFECT_S, space.free_bytes + freed // 2)
-        space = self._root.space()
+            wanted_bytes, space = space.free_bytes + freed // 2, self._root.space()
+            if space.free_bytes < wanted_bytes:     # some file systems take a moment, in which cameras write on
+                written_bytes = int(self._per_minute() * EFFECT_S / 60)
+                self._expected = (now_s + EFFECT_S, wanted_bytes - written_bytes)
         if space.free_bytes >= space.pause_bytes:
             self._set_state("ok", "", space)
         elif now_s < self._stuck_until_s:
