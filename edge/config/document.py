@@ -146,7 +146,9 @@ def _text(path: Path, faults: Faults) -> str:
 
 def _problem(error: yaml.MarkedYAMLError) -> str:
     """PyYAML's words, without what it quotes from the file: that may be a part of a password."""
-    words = re.sub(r"'(?!<)[^'\n]{2,}'", "something", error.problem or "cannot be read")
+    quoted = re.compile(r"'([^'\n]*)'")       # a single character, or a kind of token such as <block end>, may be shown
+    words = quoted.sub(lambda found: found[0] if len(found[1]) <= 1 or found[1].startswith("<") else "something",
+                       error.problem or "cannot be read")  # fmt: skip
     return one_line(words)
 
 

@@ -40,16 +40,17 @@ def zones() -> Reader:
 
 def _zone(node: Node) -> Zone:
     entries = _entries(node, ("name", "always", "never"), f"always: or never: and {_CORNERS}")
-    label = f"zone {shown(text('a name')(entries['name']))} " if "name" in entries else ""
+    label = f"zone {shown(text('a name')(entries['name']))}" if "name" in entries else "zone"
     kinds = [kind for kind in _ZONE_KINDS if kind in entries]
     if len(kinds) != 1:
-        raise Wrong(f"{label}has {'both' if kinds else 'neither'} always and never", "give each zone one of them")
+        which = "both always and" if kinds else "neither always nor"
+        raise Wrong(f"{label} has {which} never", "give each zone one of them")
     corners = entries[kinds[0]]
     if not isinstance(corners, Items) or not 3 <= len(corners.nodes) <= MAX_CORNERS:
-        raise Wrong(f"{label}has no polygon", f"write {_CORNERS}", corners)
+        raise Wrong(f"{label} has no polygon", f"write {_CORNERS}", corners)
     points = tuple(_corner(each) for each in corners.nodes)
     if _is_flat(points):
-        raise Wrong(f"{label}has no area: its corners lie on one line", f"write {_CORNERS}", corners)
+        raise Wrong(f"{label} has no area: its corners lie on one line", f"write {_CORNERS}", corners)
     return Zone(kinds[0], points)
 
 

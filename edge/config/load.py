@@ -19,6 +19,7 @@ from edge.config.sources import KINDS
 from edge.config.values import Wrong, text
 
 CAMERA_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+RESERVED = ("inference", "keeper")      # the daemon's other processes, in status and journal
 _SECTIONS = ("service", "defaults", "cameras")
 _NAMED = "letters, digits, _ and -, at most 64"
 Settings = TypeVar("Settings")
@@ -70,6 +71,8 @@ def _cameras(node: Node | None, defaults: Dict[str, Read], faults: Faults) -> li
         try:
             if not CAMERA_NAME.fullmatch(text(_NAMED)(key)):
                 raise Wrong(f"{shown(key.text)} is not a name for a camera", f"use {_NAMED}")
+            if key.text.lower() in RESERVED:
+                raise Wrong(f"{shown(key.text)} is the name of a part of the daemon", "give the camera another name")
         except Wrong as wrong:
             faults.add(key.line, "cameras", wrong.what, wrong.remedy)
             continue
@@ -156,10 +159,10 @@ def _value(key: Key, name: str, node: Node, place: Place, faults: Faults) -> Rea
 def _unknown(key: Scalar, where: str, known: Any, faults: Faults) -> None:
     near = difflib.get_close_matches(key.text.replace("-", "_").lower(), known, 1)
     elsewhere = [name for name in {**CAMERA, **SERVICE} if name.rpartition(".")[2] == key.text and "." in name]
-    if near:
-        remedy = f'did you mean "{near[0]}"?'
-    elif elsewhere and where.startswith(("defaults", "cameras")):
+    if elsewhere and where.startswith(("defaults", "cameras")):
         remedy = f"it belongs under {elsewhere[0].rpartition('.')[0]}:"
+    elif near:
+        remedy = f'did you mean "{near[0]}"?'
     elif key.text in ("source", "name") and where == "defaults":
         remedy = "each camera has its own; write it under cameras:"
     else:
