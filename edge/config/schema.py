@@ -59,7 +59,7 @@ CAMERA = {
     "mask.method": Key("run.mask.method", choice("pixelate", "blur", "solid", "image")),
     "mask.shape": Key("run.mask.shape", choice("ellipse", "box")),
     "mask.scale": Key("run.mask.mask_scale", number(1, 5)),
-    "mask.blocks": Key("run.mask.blocks", number(1, 16, whole=True)),
+    "mask.blocks": Key("run.mask.blocks", number(1, 12, whole=True)),
     "mask.color": Key("run.mask.color", color()),
     "mask.image": Key("run.mask.image", or_none(path())),
     "mask.zones": Key("run.mask.zones", zones()),
