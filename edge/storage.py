@@ -222,6 +222,18 @@ def free_name(path: Path) -> Path:
     return candidate
 
 
+def storage_error(path: Path, error: OSError) -> StorageError:
+    """The system's error about a file, with what to do."""
+    remedies = {
+        errno.ENOSPC: "free some space", errno.EDQUOT: "raise the quota, or free some space",
+        errno.EROFS: "the file system is read-only: check the disk, then mount it writable again",
+        errno.EACCES: "check who may write there", errno.ENAMETOOLONG: "use a shorter name",
+        errno.ENOENT: "is its file system mounted?",
+    }  # fmt: skip
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return StorageError(f"{path}: {reason}", remedies.get(error.errno or 0, "check the disk"))
+
+
 class _ReplacedError(StorageError):
     """Between opening and locking, another process gave the file another name or took it away."""
 
@@ -290,7 +302,4 @@ def _explained(final: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise StorageError(f"{final.parent}: no such directory", "create it first") from None
     except OSError as error:
-        remedy = {errno.ENOSPC: "free some space", errno.EROFS: "the file system is read-only",
-                  errno.EACCES: "check who may write there", errno.ENAMETOOLONG: "use a shorter name"}
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise StorageError(f"{final}: {reason}", remedy.get(error.errno or 0, "check the disk")) from None
+        raise storage_error(final, error) from None

@@ -1,8 +1,8 @@
 """The chain of sidecars of one camera: each names the one before it and its hash, so that none can be changed unseen.
 
 ``chain.json`` in the camera's directory says where the chain ends, and what retention took away. It is written before
-a sidecar gets its name, with that one as ``next``: whichever of the two a crash leaves, the end is known. Where it is
-lost, the end is found from the sidecars themselves, by number, never by time.
+a sidecar gets its name, with that one as ``next``, and once more after it: whatever a crash leaves, the end is known.
+Where it is lost, the end is found from the sidecars themselves, by number, never by time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import Any
 from edge.errors import StorageError
 from edge.recordings.ledger import SCHEMA
 from edge.recordings.names import DATE, SIDECAR, split_name
-from edge.recordings.root import storage_error
-from edge.storage import replace_file
+from edge.storage import replace_file, storage_error
 
 STATE, LOCK = "chain.json", "chain.lock"
 LOCK_TIMEOUT_S = 20.0
@@ -115,8 +114,11 @@ class Chain:
                   "previous": {"sidecar": head.sidecar, "sha256": head.sha256} if head else None, **fields}
         content = (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
         link = Link(record["sequence"], str(sidecar.relative_to(self.folder)), hashlib.sha256(content).hexdigest())
-        self._save(_State(head, link, state.deleted if state else []))
+        deleted = state.deleted if state else []
+        self._save(_State(head, link, deleted))
         replace_file(sidecar, content)
+        with contextlib.suppress(StorageError):     # the chain is longer, even where this cannot be written
+            self._save(_State(link, None, deleted))
         return link
 
     def forget(self, gone: Iterable[Sidecar]) -> None:
@@ -164,7 +166,7 @@ class Chain:
             links = (values["previous"], values["next"])
             previous, following = (None if each is None else Link(**each) for each in links)
             return _State(previous, following, [Run(**each) for each in values["deleted"]])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return None
         except OSError as error:
             raise storage_error(self.folder / STATE, error) from error
@@ -176,7 +178,10 @@ class Chain:
 
 def parse_sidecar(relative: str, content: bytes) -> Sidecar:
     """A sidecar from its bytes. Raises ValueError."""
-    fields = json.loads(content)
+    try:
+        fields = json.loads(content)
+    except RecursionError:
+        raise ValueError("brackets without end") from None
     if not isinstance(fields, dict) or fields.get("schema") != SCHEMA:
         raise ValueError(f"no sidecar of schema {SCHEMA}")
     sequence = fields.get("sequence")

@@ -15,8 +15,9 @@ from edge.storage import BROKEN, PART, part_path
 VIDEO, SIDECAR = ".mp4", ".json"
 DRAFT = SIDECAR + PART          # what is known about a segment that is being written
 CAMERA = re.compile(r"[A-Za-z0-9_-]{1,64}")
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_START = r"_(\d{8}T\d{6}Z)(?:_\d+)?(?:_recovered(?:_\d+)?)?"
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_NUMBER = "(?:_[0-9]{1,9})?"
+_START = rf"_([0-9]{{8}}T[0-9]{{6}}Z){_NUMBER}(?:_recovered{_NUMBER})?"
 _ENDINGS = "|".join(re.escape(each) for each in (VIDEO, SIDECAR, DRAFT, VIDEO + PART, VIDEO + PART + BROKEN))
 
 
@@ -44,8 +45,14 @@ def draft_of(segment: Path) -> Path:
 
 def split_name(camera: str, name: str) -> tuple[str, str] | None:
     """Stem and ending of a file name that is ours, as (``cam_20260102T030405Z``, ``.mp4``), else None."""
-    match = re.fullmatch(rf"({re.escape(camera)}{_START})({_ENDINGS})(?:_\d+)?", name)
-    return (match[1], match[3]) if match else None
+    match = re.fullmatch(rf"({re.escape(camera)}{_START})({_ENDINGS}){_NUMBER}", name)
+    if match is None:
+        return None
+    try:
+        _time(match[2])
+    except ValueError:
+        return None         # no such day: not a name that we gave
+    return match[1], match[3]
 
 
 def start_of(camera: str, stem: str) -> float:
@@ -53,4 +60,10 @@ def start_of(camera: str, stem: str) -> float:
     match = re.fullmatch(re.escape(camera) + _START, stem)
     if match is None:
         raise ValueError(f"{stem} names no time")
-    return datetime.strptime(match[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
+    return _time(match[1]).timestamp()
+
+
+def _time(text: str) -> datetime:
+    """Of ``YYYYMMDDTHHMMSSZ``; several times quicker than `strptime`, and archives are large. Raises ValueError."""
+    year, month, day = int(text[:4]), int(text[4:6]), int(text[6:8])
+    return datetime(year, month, day, int(text[9:11]), int(text[11:13]), int(text[13:15]), tzinfo=timezone.utc)

@@ -11,8 +11,7 @@ from typing import Any
 
 from edge.recordings.chain import Chain
 from edge.recordings.names import draft_of, sidecar_of
-from edge.recordings.root import storage_error
-from edge.storage import part_path, publish
+from edge.storage import part_path, publish, storage_error
 
 _CHUNK_BYTES = 1 << 20
 

@@ -99,6 +99,9 @@ def describe(outcome: Outcome) -> tuple[Level, str, str]:
 
 def _recover_locked(part: Path, descriptor: int, chain: Chain) -> Outcome:
     final = final_of(part)
+    # After an error of the disk, memory still holds what never got there. What counts is what the disk holds.
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     with os.fdopen(os.dup(descriptor), "r+b") as file:
         playable = whole_fragments_bytes(file)
         length = Length(0, 0.0)
@@ -120,8 +123,10 @@ def _fields(camera: str, final: Path, length: Length) -> dict[str, Any]:
     """The sidecar: what its draft knew, and what the file itself says."""
     draft = _draft(final)
     start_utc_s = start_of(camera, final.stem)
-    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-        start_utc_s = utc_of(draft["start_utc"])
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        noted_utc_s = utc_of(draft["start_utc"])
+        if abs(noted_utc_s - start_utc_s) < 2.0:        # the name has whole seconds
+            start_utc_s = noted_utc_s
     end_utc_s = start_utc_s + length.duration_s
     known = {key: value for key, value in draft.items() if key in UNKNOWN and key not in COUNTS}
     fields = UNKNOWN | known | {
@@ -139,7 +144,7 @@ def _draft(final: Path) -> dict[str, Any]:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return {}
             values = json.loads(file.read(_MAX_DRAFT_BYTES))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edge.errors import StorageError
+from edge.storage import storage_error
 
 MARKER = ".edge-recordings"
 _EMPTY_ENOUGH = {"lost+found"}          # of a file system that was just made
@@ -142,12 +143,3 @@ class Root:
         finally:
             temporary.unlink(missing_ok=True)
         return self._read_marker()
-
-
-def storage_error(path: Path, error: OSError) -> StorageError:
-    """An error of the system as one that names the file and what to do."""
-    remedies = {errno.ENOSPC: "free some space", errno.EDQUOT: "raise the quota, or free some space",
-                errno.EROFS: "the file system is read-only: check the disk, then mount it writable again",
-                errno.EACCES: "check who may write there", errno.ENOENT: "is its file system mounted?"}
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return StorageError(f"{path}: {reason}", remedies.get(error.errno or 0, "check the disk"))

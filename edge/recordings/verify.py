@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edge.recordings.chain import Chain, Run, Sidecar, folders_in, sidecars_in
+from edge.recordings.chain import Chain, Link, Run, Sidecar, folders_in, sidecars_in
 from edge.recordings.names import CAMERA, DRAFT, SIDECAR, VIDEO, split_name
 from edge.recordings.publishing import hash_of
 from edge.storage import BROKEN, PART
@@ -52,7 +52,9 @@ class _Camera:
         self._folder, self._chain = folder, Chain(folder)
         self.findings: list[Finding] = []
         self.names: list[str] = []
+        self._head: Link | None = None
         with self._watched(folder):
+            self._head = self._chain.head()     # before the names: a camera that records makes new ones
             self.names = list(sidecars_in(folder))
 
     def check(self) -> Iterator[None]:
@@ -86,9 +88,18 @@ class _Camera:
             by_number[number] = sidecar
         for number, sidecar in sorted(by_number.items()):
             self._check_link(number, sidecar, by_number, runs)
-        head = self._chain.head()
-        if head is not None and head.sequence not in by_number and not _run_with(runs, head.sequence):
+        self._check_end(by_number, runs)
+
+    def _check_end(self, by_number: dict[int, Sidecar], runs: list[Run]) -> None:
+        """No later sidecar tells of the newest one; the chain's own file does."""
+        head = self._head
+        if head is None:
+            return
+        newest = by_number.get(head.sequence)
+        if newest is None and not _run_with(runs, head.sequence):
             self._found(self._folder / head.sidecar, "missing", "the newest sidecar is gone")
+        elif newest is not None and newest.link.sha256 != head.sha256:
+            self._found(self._folder / newest.link.sidecar, "chain", "is not what the end of the chain was")
 
     def _check_link(self, number: int, sidecar: Sidecar, by_number: dict[int, Sidecar], runs: list[Run]) -> None:
         path = self._folder / sidecar.link.sidecar

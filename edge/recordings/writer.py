@@ -20,10 +20,10 @@ from edge.recordings.ledger import Provenance, add_reason
 from edge.recordings.open_segment import OpenSegment
 from edge.recordings.outage import SLOW, DiskWatch
 from edge.recordings.queue import EndItem, FrameItem, FrameQueue, GapItem
-from edge.recordings.root import Root, storage_error
+from edge.recordings.root import Root
 from edge.recordings.snapshot import Snapshot, snapshot_path
 from edge.reports import Event, Level
-from edge.storage import replace_file
+from edge.storage import replace_file, storage_error
 from edge.types import Frame
 from edge.video.format import PictureFormat
 from edge.video.recorder import format_of_frame

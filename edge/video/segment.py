@@ -17,7 +17,7 @@ from typing import Any
 
 from edge.errors import EdgeError, StorageError
 from edge.settings import RecordSettings
-from edge.storage import create_part, part_path, publish
+from edge.storage import create_part, part_path, publish, storage_error
 from edge.video.audio import AudioPlan, AudioTrack
 from edge.video.encoders import KEY_FRAME_INTERVAL_S, declared_rate, encode_chain
 from edge.video.format import PictureFormat, encoder_caps
@@ -141,6 +141,8 @@ class Segment:
         if message.type == gst.MessageType.ERROR:
             raise writing_error(message, str(self._spec.final))
         self._stop()
+        if self._syncer is not None and (error := self._syncer.last_error()) is not None:
+            raise storage_error(self._spec.final, error)
 
     @property
     def descriptor(self) -> int:
@@ -179,6 +181,8 @@ class Segment:
         message = poll_error(self._bus, timeout_ns)
         if message is not None:
             raise writing_error(message, str(self._spec.final))
+        if self._syncer is not None and self._syncer.error is not None:
+            raise storage_error(self._spec.final, self._syncer.error)
 
     def _ask_for_key_frame(self, at_ns: int) -> None:
         event = load().GstVideo.video_event_new_upstream_force_key_unit(at_ns, True, 0)
@@ -204,21 +208,33 @@ class Segment:
 
 
 class _Syncer:
-    """Tells the kernel once per fragment to write what it holds, so that a power cut costs no more than that."""
+    """Tells the kernel once per fragment to write what it holds, so that a power cut costs no more than that.
+
+    error: of the disk. The kernel tells of data that it could not write once only, to whoever syncs first, and holds
+    the data as written from then on (see fsync(2)): an error that went unheeded here would be lost.
+    """
 
     def __init__(self, descriptor: int, interval_s: float) -> None:
         self._descriptor, self._interval_s = os.dup(descriptor), interval_s
+        self.error: OSError | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._interval_s):
-            with contextlib.suppress(OSError):          # the writer meets the same error and reports it
+            try:
                 os.fdatasync(self._descriptor)
+            except OSError as error:
+                self.error = self.error or error
         os.close(self._descriptor)
 
     def stop(self) -> None:
         """End the thread; does not wait for a disk that hangs."""
         self._stopped.set()
         self._thread.join(_STOP_TIMEOUT_S)
+
+    def last_error(self) -> OSError | None:
+        """The error once all is over, after `stop`. Waits for a disk that hangs, as any sync after it would."""
+        self._thread.join()
+        return self.error

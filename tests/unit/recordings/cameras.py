@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,5 +150,9 @@ def content(segment: Path) -> tuple[list[int], float]:
         return numbers, float(stream.duration * stream.time_base)
 
 
-def threads_named(*names: str) -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name in names]
+def wait_until(is_so: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    """Fail when this does not come true."""
+    deadline_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it did not come true"
+        time.sleep(0.02)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import random
 import signal
@@ -16,8 +18,8 @@ from edge.recordings.chain import Chain
 from edge.recordings.names import draft_of, sidecar_of
 from edge.recordings.recovery import orphans, recover_camera, recover_part
 from edge.recordings.verify import verify
-from edge.storage import part_path
-from tests.unit.recordings.cameras import FPS, camera, content, feed, segments, sidecar
+from edge.storage import part_path, whole_fragments_bytes
+from tests.unit.recordings.cameras import FPS, camera, content, feed, segments, sidecar, wait_until
 
 # What a kill may cost: a fragment that was not whole, and what the encoder and the queue still held.
 LOST_FRAMES = FPS + 25
@@ -59,9 +61,15 @@ def left_unfinished(root: Path, frames: int = 60, gap_s: float = 0.0) -> Path:
             time.sleep(gap_s)
             door.frames(1)
             time.sleep(1.3)         # what is known is noted once a second
+        wait_until(lambda: any(plays(part) for part in orphans(root / "door")))
         door.recorder.abort()
     (part,) = orphans(root / "door")
     return part
+
+
+def plays(part: Path) -> bool:
+    with part.open("rb") as file:
+        return whole_fragments_bytes(file) > 0 and draft_of(part.with_suffix("")).exists()
 
 
 def test_a_part_becomes_a_segment_with_a_sidecar(tmp_path: Path) -> None:
@@ -146,9 +154,13 @@ def test_killed_between_the_chain_and_the_sidecar(tmp_path: Path) -> None:
     for _ in range(2):
         with feed(camera(tmp_path, segment_s=600)) as door:
             door.frames(FPS)
-    second = segments(tmp_path)[1]
+    first, second = segments(tmp_path)
     second.rename(part_path(second))
     sidecar_of(second).unlink()
+    links = [{"sequence": number, "sidecar": f"{file.parent.name}/{file.stem}.json", "sha256": "0" * 64}
+             for number, file in enumerate((first, second), 1)]
+    links[0]["sha256"] = hashlib.sha256(sidecar_of(first).read_bytes()).hexdigest()
+    (tmp_path / "door" / "chain.json").write_text(json.dumps({"previous": links[0], "next": links[1], "deleted": []}))
     assert [outcome.kind for outcome in recover_camera(tmp_path / "door")] == ["recovered"]
     assert [sidecar(file)["sequence"] for file in segments(tmp_path)] == [1, 2]
     assert verify(tmp_path) == []
