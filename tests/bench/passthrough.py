@@ -1,6 +1,6 @@
 """Decode and encode through the product's own pipeline, with a detector that looks at nothing: what to compare with.
 
-    python -m tests.bench.passthrough INPUT OUTPUT
+    python -m tests.bench.passthrough INPUT OUTPUT [SECONDS]
 
 Only a benchmark can do this; no option of the product reaches it.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from edge.anonymize.gate import Anonymizer
 from edge.pipeline import Pipeline
-from edge.settings import RunSettings
+from edge.settings import RunSettings, SourceSettings
 from edge.types import Detections, Picture
 from edge.video.recorder import Recorder
 from edge.video.source import open_source
@@ -34,7 +34,8 @@ class Nothing:
 
 def main() -> None:
     """Entry point."""
-    settings = RunSettings()
+    duration_s = float(sys.argv[3]) if len(sys.argv) > 3 else None
+    settings = RunSettings(source=SourceSettings(duration_s=duration_s))
     source = open_source(sys.argv[1], settings.source)
     recorder = Recorder(Path(sys.argv[2]), settings.record, live=False)
     try:
