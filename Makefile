@@ -1,6 +1,8 @@
 # `make help` lists the targets. Paths are relative, so that the checkout may lie in a folder with spaces.
 PYTHON ?= /usr/bin/python3
 export PYTHON
+# Many tests wait for cameras and processes: one more than there are processors keeps these busy.
+PROCESSES ?= $(shell echo $$(($$(nproc) + 1)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint bench install uninstall clean
@@ -22,7 +24,7 @@ lint: setup-test ## ruff and mypy
 	@.venv/bin/mypy
 
 test: lint ## ruff, mypy and all tests; PYTEST_ARGS="-k words" for some of them
-	@.venv/bin/python -m pytest $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n $(PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 bench: setup-test ## speed and memory on this machine, beside deface
 	@.venv/bin/python -m tests.bench.speed

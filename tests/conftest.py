@@ -18,6 +18,7 @@ from tests.harness.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[1]
 SETTLE_S = 3.0
+MINUTES_S = 300
 # Used wherever a test needs a password; found in any output, it fails that test (P8).
 PASSWORD = "correct/horse@battery:staple"
 FAILED = pytest.StashKey[bool]()
@@ -37,6 +38,11 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def takes_minutes(item: pytest.Item) -> bool:
+        limit = item.get_closest_marker("timeout")
+        return limit is not None and limit.args[0] >= MINUTES_S
+
+    items.sort(key=lambda item: not takes_minutes(item))        # so that none of them is the last to run
     if not config.getoption("--slow"):
         skip = pytest.mark.skip(reason="slow; run with --slow")
         for item in items:
