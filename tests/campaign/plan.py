@@ -40,6 +40,10 @@ KINDS: dict[str, tuple[float, tuple[float, float]]] = {
     "kill_supervisor": (1, (0.0, 0.0)),
 }
 
+# Those that end a process of the daemon, so that it starts anew.
+ENDING = ("detector_crashes", "detector_hangs", "kill_camera", "stop_camera", "kill_inference", "stop_inference",
+          "kill_keeper", "terminate", "kill_supervisor", "reload_changed")  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:

@@ -27,8 +27,9 @@ def test_a_seed_gives_the_same_faults_and_each_kind_first() -> None:
 @pytest.mark.parametrize("seed", [1])
 def test_no_fault_shows_a_face(tmp_path: Path, seed: int) -> None:
     wanted = argparse.Namespace(seed=seed, minutes=MINUTES, faults=1 << 30, cameras=1, kinds=list(KINDS))
-    tally, verdict = run(wanted, tmp_path, Console(quiet=True))
+    tally, verdict, growth = run(wanted, tmp_path, Console(quiet=True))
     assert verdict.faces == [] and verdict.frames > 500
     assert verdict.good, verdict.describe()
     assert tally.never == 0, tally.to_plain()
     assert tally.faults > 100
+    assert growth.zombies == 0
