@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.campaign.growth import Growth
 from tests.campaign.inject import inject
-from tests.campaign.judge import Verdict, judge
+from tests.campaign.judge import Judge, Verdict
 from tests.campaign.plan import ENDING, KINDS, episodes
 from tests.campaign.recovery import recover
 from tests.campaign.tally import Tally
@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> tuple[
         if recover(world) is None:
             raise SystemExit(f"the daemon does not start; see {folder / 'daemon.log'}")
         deadline_s = time.monotonic() + arguments.minutes * 60
-        growth = Growth(world)
+        growth, judge = Growth(world), Judge(world, clip)
         columns = TextColumn("{task.description:24}"), BarColumn(), TextColumn("{task.fields[faults]} faults")
-        with growth, Progress(*columns, TimeRemainingColumn(), console=console) as progress:
+        with judge, growth, Progress(*columns, TimeRemainingColumn(), console=console) as progress:
             task = progress.add_task("", total=arguments.minutes * 60, faults=0)
             for episode in episodes(arguments.seed, arguments.cameras, tuple(arguments.kinds)):
                 left_s = deadline_s - time.monotonic()
@@ -52,8 +52,7 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> tuple[
                 tally.add(episode.kind, faults, recover(world))
                 time.sleep(episode.pause_s)
         world.terminate()
-        console.print("looking at every frame that was written")
-        return tally, judge(world, clip), growth
+        return tally, judge.finish(), growth
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,12 +1,17 @@
-"""What a campaign left behind: every frame of every file is looked at, and nothing may be missing without a reason."""
+"""What a campaign makes the daemon write: every frame of every file is looked at, before retention deletes it."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edge.recordings.verify import verify
 from tests.campaign.world import STOP_LIMIT_S, World
+from tests.harness.campaign.oracle import Oracle
+
+POLL_S = 0.5
 
 
 @dataclass(slots=True)
@@ -45,23 +50,59 @@ class Verdict:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def judge(world: World, clip: Path) -> Verdict:
-    """Look at what the world's daemon recorded; it has ended."""
-    from edge.recordings.verify import verify
-    from tests.harness.campaign.oracle import Oracle
+class Judge:
+    """Looks at segments as they get their final names, in a thread of its own while the context is open."""
 
-    verdict = Verdict(slow_stops=[each for each in world.stops if each > STOP_LIMIT_S], abnormal=world.abnormal)
-    oracle = Oracle(clip)
-    for path in sorted(world.disk.root.rglob("*.mp4")):
-        verdict.files += 1
+    def __init__(self, world: World, clip: Path) -> None:
+        self._world, self._oracle = world, Oracle(clip)
+        self._seen: set[tuple[str, int]] = set()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="judge")
+        self.verdict = Verdict()
+
+    def __enter__(self) -> Judge:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def finish(self) -> Verdict:
+        """Look at what is left, once the daemon has ended."""
+        self._look_at_new()
+        root, verdict = self._world.disk.root, self.verdict
+        verdict.slow_stops = [each for each in self._world.stops if each > STOP_LIMIT_S]
+        verdict.abnormal = self._world.abnormal
+        verdict.left = [path.name for path in root.rglob("*.part")]
+        verdict.findings = [f"{found.path}: {found.text}" for found in verify(root) if found.kind != "broken"]
+        return verdict
+
+    def _watch(self) -> None:
+        while not self._done.wait(POLL_S):
+            self._look_at_new()
+
+    def _look_at_new(self) -> None:
         try:
-            for time_s, seen in oracle.look(path):
-                verdict.frames += 1
-                if seen:
-                    verdict.faces.append(f"{path.name} at {time_s:.2f} s")
+            found = [(path, path.stat().st_mtime_ns) for path in sorted(self._world.disk.root.rglob("*.mp4"))]
+        except OSError:         # something went while we looked
+            return
+        for path, mtime_ns in found:
+            key = path.name, mtime_ns
+            if key not in self._seen:
+                self._seen.add(key)
+                self._look_at(path)
+
+    def _look_at(self, path: Path) -> None:
+        frames, faces = 0, []
+        try:
+            for time_s, face in self._oracle.look(path):
+                frames += 1
+                if face:
+                    faces.append(f"{path.name} at {time_s:.2f} s")
         except Exception as error:
-            verdict.unplayable.append(f"{path.name}: {error}")
-    verdict.left = [path.name for path in world.disk.root.rglob("*.part")]
-    verdict.findings = [f"{finding.path}: {finding.text}" for finding in verify(world.disk.root)
-                        if finding.kind != "broken"]
-    return verdict
+            if path.exists():
+                self.verdict.unplayable.append(f"{path.name}: {error}")
+        self.verdict.files += 1
+        self.verdict.frames += frames
+        self.verdict.faces += faces
