@@ -31,16 +31,18 @@ class RootLostError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Room on the file system of a root, bytes. floor_bytes: what has to stay free.
+    """Room on the file system of a root, bytes. floor_bytes: what has to stay free. fall_bytes: by how much less was
+    free at one look than at the one before, at most.
 
     Recording pauses below `pause_bytes` of free space, and goes on above `resume_bytes`. The margin above the floor is
-    what all cameras may write between two looks at it.
+    for what all programs write before the next look, and for what cameras hold and write when they complete a segment.
     """
 
     free_bytes: int
     total_bytes: int
     floor_bytes: int
     is_read_only: bool = False
+    fall_bytes: int = 0
 
     @property
     def margin_bytes(self) -> int:
@@ -49,13 +51,14 @@ class Space:
 
     @property
     def pause_bytes(self) -> int:
-        """Recording pauses here."""
-        return self.floor_bytes + self.margin_bytes
+        """Recording pauses here: always below what retention keeps free, else it would never go on."""
+        most_bytes = max(3 * self.margin_bytes, self.total_bytes * 3 // 400)
+        return self.floor_bytes + max(self.margin_bytes, min(3 * self.fall_bytes, most_bytes))
 
     @property
     def resume_bytes(self) -> int:
         """And resumes here."""
-        return self.floor_bytes + 2 * self.margin_bytes
+        return self.pause_bytes + self.margin_bytes
 
     def goal_bytes(self, written_per_minute: int) -> int:
         """What retention keeps free: what is written in a minute, at least 64 MiB, at most a hundredth of the disk, and

@@ -24,6 +24,7 @@ from edge.types import Frame, Picture, Plane
 FPS = 25
 STEP_NS = 1_000_000_000 // FPS
 WIDTH, HEIGHT = 160, 96
+BITS = 14
 ORIGIN = Provenance("yunet", "ab" * 32, "", "onnxruntime", "rtsp://camera/1")
 
 
@@ -50,27 +51,29 @@ def camera(root: Path, segment_s: float = 1.0, name: str = "door", snapshot_s: f
     return CameraSettings(name, FileSource(Path("unused")), run, recording, config_sha256="cd" * 32)
 
 
-def numbered(number: int, width: int = WIDTH, height: int = HEIGHT) -> Picture:
-    """A grey picture that shows its number as twelve bars of black and white."""
+def numbered(number: int, width: int = WIDTH, height: int = HEIGHT, noisy: bool = False) -> Picture:
+    """A grey picture that shows its number as bars of black and white. noisy: its lower half needs many bytes."""
     luma = np.full((height, width), 128, np.uint8)
-    bar = width // 12
-    for bit in range(12):
-        luma[:, bit * bar : (bit + 1) * bar] = 220 if number >> bit & 1 else 30
+    if noisy:
+        luma = np.random.default_rng(number).integers(0, 255, (height, width), np.uint8, endpoint=True)
+    bar = width // BITS
+    for bit in range(BITS):
+        luma[: height // 2, bit * bar : (bit + 1) * bar] = 220 if number >> bit & 1 else 30
     chroma = np.full((height // 2, width // 2, 2), 128, np.uint8)
     return Picture(width, height, "nv12", (Plane(luma), Plane(chroma, 2, 2)))
 
 
 def number_in(luma: np.ndarray[Any, Any]) -> int:
     """The number that `numbered` drew."""
-    bar = luma.shape[1] // 12
-    return sum(int(luma[:, bit * bar + 2 : (bit + 1) * bar - 2].mean() > 125) << bit for bit in range(12))
+    bar, half = luma.shape[1] // BITS, luma.shape[0] // 2
+    return sum(int(luma[4 : half - 4, bit * bar + 2 : (bit + 1) * bar - 2].mean() > 125) << bit for bit in range(BITS))
 
 
 def safe(index: int, epoch: int = 0, pts_ns: int | None = None, width: int = WIDTH, whole: str = "",
-         release: Any = None) -> tuple[Frame, SafeFrame]:  # fmt: skip
+         release: Any = None, noisy: bool = False) -> tuple[Frame, SafeFrame]:  # fmt: skip
     """A frame with its index as number, and the safe frame of it (plain, or one hidden whole)."""
-    at_ns = index * STEP_NS if pts_ns is None else pts_ns
-    frame = Frame("door", epoch, index, numbered(index, width), at_ns, STEP_NS, release=release or (lambda: None))
+    at_ns, picture = index * STEP_NS if pts_ns is None else pts_ns, numbered(index, width, noisy=noisy)
+    frame = Frame("door", epoch, index, picture, at_ns, STEP_NS, release=release or (lambda: None))
     anonymizer = Anonymizer(MaskSettings())
     return frame, anonymizer.redact(frame, whole) if whole else anonymizer.apply(frame, ())
 
@@ -99,6 +102,13 @@ class Feed:
                 self.accepted.append(self.index)
             self.index += 1
             time.sleep(max(0.0, pace / FPS - took_s) if pace else 0.002)
+
+    def frames_until(self, is_so: Callable[[], bool], timeout_s: float = 40.0, **more: Any) -> None:
+        """Write frames until it is so; fail when it does not come true."""
+        deadline_s = time.monotonic() + timeout_s
+        while not is_so():
+            assert time.monotonic() < deadline_s, f"it did not come true; {self.keys}, paused: {self.recorder.paused}"
+            self.frames(1, **more)
 
     def wait_for(self, key: str, timeout_s: float = 10.0) -> Event:
         """Tick until there is an event of this key."""
