@@ -22,7 +22,8 @@ class Candidate:
     """One way to build a network.
 
     int8: names of the layers that run in INT8. graph: serialised ONNX as the backend wants it. half: whether the rest
-    may run in FP16. why: for people. method: how the ranges of INT8 were chosen; empty without INT8.
+    may run in FP16. why: for people. method: how the ranges of INT8 were chosen; empty without INT8. deadline_s: on the
+    monotonic clock; a build that takes longer is given up.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Candidate:
     why: str = ""
     half: bool = True
     method: Method | Literal[""] = ""
+    deadline_s: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,13 +48,16 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Time of one batch, copies aside. spread_ms: between the quartiles of `runs` runs."""
+    """Time of one batch, copies aside. spread_ms: between the quartiles of `runs` runs. gpu_mhz, memory_mhz: clocks
+    under that load; None where the machine does not say, or no GPU ran."""
 
     candidate: str
     batch: int
     median_ms: float
     spread_ms: float
     runs: int
+    gpu_mhz: float | None = None
+    memory_mhz: float | None = None
 
 
 class BuildBackend(Protocol):

@@ -74,8 +74,8 @@ def write(
         cuda=device.cuda,
         jetpack=device.jetpack,
         probe=probe,
-        timings=tuple(TimingRecord(batch=one.batch, median_ms=one.median_ms, spread_ms=one.spread_ms, runs=one.runs)
-                      for one in timings),
+        timings=tuple(TimingRecord(batch=one.batch, median_ms=one.median_ms, spread_ms=one.spread_ms, runs=one.runs,
+                                   gpu_mhz=one.gpu_mhz, memory_mhz=one.memory_mhz) for one in timings),
         scores={} if verdict is None else dict(verdict.scores),
         created_utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )   # fmt: skip

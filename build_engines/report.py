@@ -61,7 +61,7 @@ def _trial_values(trial: Trial, why: str) -> dict[str, Any]:
         "failure": trial.failure,
         "timings": [
             {"batch": one.batch, "median_ms": round(one.median_ms, 4), "spread_ms": round(one.spread_ms, 4),
-             "runs": one.runs}
+             "runs": one.runs, "gpu_mhz": one.gpu_mhz, "memory_mhz": one.memory_mhz}
             for one in trial.timings
         ],
         "passed": None if verdict is None else trial.usable,
@@ -96,6 +96,7 @@ def _model_lines(model: ModelReport) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines += ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
               for row in rows]      # fmt: skip
+    lines += [f"  {said}" for said in [_clocks(result.trials)] if said]
     lines += [f"  {_noisiest(result.noise)}"] if result.noise else []
     lines.append(f"  kept: {result.choice.kept}, {result.choice.why}")
     kept = next(trial for trial in result.trials if trial.name == result.choice.kept)
@@ -122,6 +123,16 @@ def _row(trial: Trial, kept: bool) -> tuple[str, ...]:
     iou = f"{scores['iou']:.3f}" if "iou" in scores else ""
     said = "passed" if trial.usable else f"refused: {_short(trial.why_not)}"
     return (name, str(trial.int8_layers), times, share("recall"), share("loss"), small, share("precision"), iou, said)
+
+
+def _clocks(trials: tuple[Trial, ...]) -> str:
+    """Clocks under load: candidates that were timed in turns share them. Empty where they are not known."""
+    said = []
+    for batch, one in sorted({one.batch: one for trial in trials for one in trial.timings}.items()):
+        memory = f", memory {one.memory_mhz:.0f} MHz" if one.memory_mhz is not None else ""
+        if one.gpu_mhz is not None:
+            said.append(f"GPU {one.gpu_mhz:.0f} MHz{memory} (batch {batch})")
+    return f"clocks while timed: {'; '.join(said)}" if said else ""
 
 
 def _noisiest(groups: tuple[Group, ...]) -> str:

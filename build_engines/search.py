@@ -37,7 +37,7 @@ class Display(Protocol):
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
     """precision: what may be built. batches: to time at. force_int8: see `choose`. deadline_s: on the monotonic clock;
-    no new candidate is begun after it."""
+    no new candidate is begun after it, and one in INT8 that is being built is given up."""
 
     precision: str = "int8"
     batches: tuple[int, ...] = (1,)
@@ -178,7 +178,8 @@ class Search:
         half = plan.name != "fp32"
         try:
             graph = self._network.final(self._backend.name, self._amax() if plan.int8 else {}, plan.int8)
-            candidate = Candidate(plan.name, plan.int8, graph, plan.why, half, self._method or "")
+            deadline_s = self._options.deadline_s if plan.int8 else float("inf")      # without a base there is nothing
+            candidate = Candidate(plan.name, plan.int8, graph, plan.why, half, self._method or "", deadline_s)
             self._built[plan.name] = self._backend.build(candidate, half, self._display.stage)
         except DeviceLostError:
             raise

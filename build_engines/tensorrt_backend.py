@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -19,6 +20,7 @@ from build_engines.tensorrt_builder import (
     build,
     default_workspace_bytes,
 )
+from build_engines.tensorrt_clocks import clocks_under_load
 from build_engines.timing import timing
 from edge.device import Device, this_device
 from edge.errors import BuildError, UnavailableError
@@ -73,12 +75,12 @@ class TensorRtBackend:
         return self._device
 
     def build_plan(
-        self, graph: bytes, name: str, half: bool, int8: bool, progress: Tell
+        self, graph: bytes, name: str, half: bool, int8: bool, progress: Tell, deadline_s: float = float("inf")
     ) -> tuple[Path, float, str]:
         """Build one plan; its path, the seconds that it took and the end of TensorRT's log.
 
         graph: serialised, in float, batch free, the other sides fixed; FP16 is written into it where this version wants
-        that. int8: whether it has Q/DQ nodes. Raises BuildError.
+        that. int8: whether it has Q/DQ nodes. deadline_s: see `Candidate`. Raises BuildError.
         """
         self._work.mkdir(parents=True, exist_ok=True)
         path = self._work / f"{name}.onnx"
@@ -97,7 +99,7 @@ class TensorRtBackend:
             target=self._target,
         )
         try:
-            built = build(request, lambda message: _tell(message, progress), self._timeout_s)
+            built = build(request, lambda message: _tell(message, progress), self._timeout_s, deadline_s)
         finally:
             path.unlink(missing_ok=True)
         return request.plan, built.seconds, built.log_tail
@@ -105,8 +107,9 @@ class TensorRtBackend:
     def build(self, candidate: Candidate, half: bool = True, progress: Tell = print) -> Built:
         """See `BuildBackend`."""
         plan, seconds, log_tail = self.build_plan(
-            candidate.graph, candidate.name, half and candidate.half, bool(candidate.int8), progress
-        )
+            candidate.graph, candidate.name, half and candidate.half, bool(candidate.int8), progress,
+            candidate.deadline_s,
+        )   # fmt: skip
         return Built(candidate, plan, plan.stat().st_size, log_tail, seconds)
 
     def open(self, built: Built) -> TensorRtRuntime:
@@ -124,7 +127,13 @@ class TensorRtBackend:
             for _ in range(ROUNDS):
                 for runtime, times in zip(runtimes, taken, strict=True):
                     times.extend(runtime.time(inputs, RUNS))
-        return [timing(one.candidate.name, batch, times) for one, times in zip(built, taken, strict=True)]
+            clocks = clocks_under_load(lambda: [runtime.time(inputs, RUNS) for runtime in runtimes])
+        return [
+            replace(
+                timing(one.candidate.name, batch, times), gpu_mhz=clocks.gpu_mhz, memory_mhz=clocks.memory_mhz
+            )
+            for one, times in zip(built, taken, strict=True)
+        ]
 
     def layer_times(self, built: Built) -> dict[str, float]:
         """Milliseconds per layer of the engine at the smallest batch, reformats among them."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from build_engines.child import ChildDiedError, Tell, call_in_child
 from build_engines.options import DEFAULT_LEVEL
@@ -25,6 +25,8 @@ WORKSPACE_LIMIT_BYTES = 4 << 30
 WORKSPACE_SHARE = 0.35          # of MemAvailable: on a Jetson the GPU's memory is the system's
 SMALLEST_WORKSPACE_BYTES = 64 << 20
 TELL_EVERY_S = 0.2
+CACHE_REFUSED = "timing cache will not be used"
+OUT_OF_TIME = "give a longer --max-time, or a lower --level"
 # As TensorRT 8.6 and 10 and the kernel driver of Jetson word it.
 MEMORY_TEXT = re.compile(r"out of memory|outofmemory|insufficient.{0,20}memory|nvmapmemalloc|bad_alloc", re.IGNORECASE)
 WORKSPACE_TEXT = re.compile(r"workspace|could not find any implementation", re.IGNORECASE)
@@ -93,11 +95,13 @@ class Retrying:
 
 
 def build(
-    request: BuildRequest, on_message: Callable[[Step | Said | Retrying], None], timeout_s: float = 3600.0
-) -> BuildResult:
+    request: BuildRequest, on_message: Callable[[Step | Said | Retrying], None], timeout_s: float = 3600.0,
+    deadline_s: float = float("inf"),
+) -> BuildResult:   # fmt: skip
     """Build in a child process; on failures that less memory or a shorter search may cure, try again with less.
 
-    timeout_s: for one try. Raises BuildError with all tries and what TensorRT said last; `plan` is not there then.
+    timeout_s: for one try. deadline_s: for all, on the monotonic clock. Raises BuildError with all tries and what
+    TensorRT said last; `plan` is not there then.
     """
     failures: list[str] = []
     for attempt in ladder(request):
@@ -112,9 +116,13 @@ def build(
                 on_message(message)
 
         memory_mib = available_memory_bytes() >> 20
+        left_s = deadline_s - time.monotonic()
         try:
-            return _in_child(attempt, listen, timeout_s)
+            return _in_child(attempt, listen, max(0.0, min(timeout_s, left_s)))
         except ChildDiedError as death:
+            if death.how == "timeout" and left_s < timeout_s:
+                why = f"the build of {request.graph.name} was stopped: the time was up"
+                raise BuildError(why, OUT_OF_TIME) from None
             said = f"; TensorRT's last errors: {' | '.join(errors[-3:])}" if errors else ""
             failures.append(f"{_limits(attempt)} {death}, {memory_mib} MiB were free at its start{said}")
         except BuildError as error:
@@ -183,7 +191,8 @@ def build_here(request: BuildRequest, tell: Tell) -> BuildResult:
     with request.plan.open("wb") as file:
         file.write(plan)
     if cache and request.timing_cache is not None:
-        _write_timing_cache(config, request.timing_cache)
+        refused = CACHE_REFUSED in library.log.last_errors()
+        keep_timing_cache(request.timing_cache, None if refused else config.get_timing_cache())
     size_bytes = request.plan.stat().st_size
     return BuildResult(request, time.monotonic() - started_s, size_bytes, library.log.tail())
 
@@ -233,9 +242,16 @@ def _open_timing_cache(config: ConfigT, path: Path | None) -> bool:
     return False
 
 
-def _write_timing_cache(config: ConfigT, path: Path) -> None:
-    cache = config.get_timing_cache()
+def keep_timing_cache(path: Path, cache: Any) -> None:
+    """Write an ITimingCache for the next build; None when the one from `path` was refused.
+
+    TensorRT 8.6 writes caches that it then cannot read ("Myelin error from unknown graph"), and says so at length in
+    each build. An empty file remembers that, and stays empty; the next version of TensorRT has a file of its own.
+    """
     if cache is None:
+        path.write_bytes(b"")
+        return
+    if path.exists() and path.stat().st_size == 0:
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:

@@ -51,23 +51,26 @@ class Placement:
 def quantisable(model: onnx.ModelProto) -> frozenset[str]:
     """Names of the layers that may run in INT8: all that TensorRT 8.6 can build.
 
-    It fails on transposed convolutions. With a free batch it also failed on a linear enlargement before a quantised
-    layer ("Could not find any implementation for node"): it moves Q in front of that, and has no INT8 kernel for it.
+    It fails on transposed convolutions. With a free batch it also failed on enlargements before a quantised layer
+    ("Could not find any implementation for node", a linear one in the generator and one to the nearest pixel in SCRFD):
+    it moves Q in front of them, and has no INT8 kernel for them.
     """
     index = GraphIndex(model.graph)
     return frozenset(
         layer.name
         for layer in layers(model)
-        if layer.kind != "transposed" and not _is_interpolated(index, layer.activation)
+        if layer.kind != "transposed" and not _is_resized(index, layer.activation)
     )
 
 
-def _is_interpolated(index: GraphIndex, tensor: str) -> bool:
-    """Whether it comes out of a Resize that makes new values, directly or through nodes that TensorRT moves Q past."""
+def _is_resized(index: GraphIndex, tensor: str) -> bool:
+    """Whether it comes out of a Resize, directly or through nodes that TensorRT moves Q past."""
     node = index.producers.get(tensor)
-    while node is not None and _moves_only(node):
-        node = index.producers.get(node.input[0])
-    return node is not None and node.op_type == "Resize"
+    if node is None:
+        return False
+    return node.op_type == "Resize" or (
+        node.op_type in _MOVES_ONLY and any(_is_resized(index, name) for _, name in _moved(node))
+    )
 
 
 def place(model: onnx.ModelProto, int8: Collection[str]) -> Placement:
@@ -95,8 +98,9 @@ def possible_tensors(model: onnx.ModelProto) -> tuple[str, ...]:
     names = quantisable(model)
     found = {layer.activation for layer in layers(model) if layer.name in names}
     for node in model.graph.node:
-        if node.op_type == "Add" and any(_fuses(index, names, name) for name in node.input):
-            found |= {skip for skip in node.input if any(_fuses(index, names, o) for o in node.input if o != skip)}
+        if node.op_type == "Add":
+            found |= {skip for skip in node.input if not _is_resized(index, skip)
+                      and any(_fuses(index, names, other) for other in node.input if other != skip)}
     found = {name for name in found if name not in index.initializers}
     return tuple(sorted(found, key=_positions(model.graph).__getitem__))
 
@@ -121,7 +125,7 @@ def _add_skips(graph: onnx.GraphProto, index: GraphIndex, int8: frozenset[str], 
             continue
         last = max(fusing, key=order.__getitem__)
         skip = next(place for place, name in enumerate(node.input) if name != last)
-        if node.input[skip] not in index.initializers:
+        if node.input[skip] not in index.initializers and not _is_resized(index, node.input[skip]):
             placement.add(node.input[skip], (node.output[0], skip))
 
 

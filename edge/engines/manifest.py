@@ -58,12 +58,15 @@ class Probe(_Strict):
 
 
 class TimingRecord(_Strict):
-    """Time of one batch, copies aside. spread_ms: between the quartiles of `runs` runs."""
+    """Time of one batch, copies aside. spread_ms: between the quartiles of `runs` runs. gpu_mhz, memory_mhz: clocks of
+    the GPU under that load; None where the machine does not say, or no GPU ran."""
 
     batch: int = Field(gt=0)
     median_ms: float = Field(gt=0)
     spread_ms: float = Field(ge=0)
     runs: int = Field(gt=0)
+    gpu_mhz: float | None = Field(default=None, gt=0)
+    memory_mhz: float | None = Field(default=None, gt=0)
 
 
 class Manifest(_Strict):
