@@ -120,6 +120,14 @@ def sample() -> Path:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def short_sample(sample: Path) -> Path:
+    """Its first 5 s, 125 frames: the face enters the picture and comes near."""
+    from tests.harness import sample as clip
+
+    return clip.ensure(count=125)
+
+
 @pytest.fixture
 def password() -> str:
     """The password to use in a test; it must not turn up in any output."""

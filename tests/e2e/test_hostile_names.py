@@ -25,38 +25,41 @@ def check_shown(result: subprocess.CompletedProcess[bytes], lines: int | None = 
     assert "Traceback" not in text
     assert all(line.isprintable() for line in text.splitlines())
     if lines is not None:
-        assert text.count("\n") == lines, text
+        final = [line for line in text.splitlines() if " of about " not in line]      # progress, on a slow machine
+        assert len(final) == lines, text
 
 
 @pytest.mark.parametrize(
     "name", [b"a b.mp4", b"new\nline.mp4", b"no\xfftext.mp4", b"esc\x1b[31m.mp4", "right\u202eto left.mp4".encode()]
 )
-def test_any_name_is_read_and_written(sample: Path, default_model: Path, tmp_path: Path, name: bytes) -> None:
+def test_any_name_is_read_and_written(short_sample: Path, default_model: Path, tmp_path: Path, name: bytes) -> None:
     source = tmp_path / os.fsdecode(name)
-    source.symlink_to(sample)
+    source.symlink_to(short_sample)
     output = tmp_path / "out" / source.name
     result = run(source, "-o", tmp_path / "out", "--scales", "320", "--keep-audio", "--model", default_model)
     assert result.returncode == 0, result.stderr
     check_shown(result, lines=4)
     (tmp_path / "plain.mp4").symlink_to(output)
-    assert sum(1 for _ in frames(tmp_path / "plain.mp4")) == 300
-    assert visible(sample, tmp_path / "plain.mp4", face_box) == []
+    assert sum(1 for _ in frames(tmp_path / "plain.mp4")) == 125
+    assert visible(short_sample, tmp_path / "plain.mp4", face_box) == []
 
 
-def test_a_name_that_begins_with_a_dash(sample: Path, default_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "-q.mp4").symlink_to(sample)
+def test_a_name_that_begins_with_a_dash(short_sample: Path, default_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "-q.mp4").symlink_to(short_sample)
     command = [sys.executable, "-m", "edge.cli.run", "--model", str(default_model), "--scales", "320", "--", "-q.mp4"]
     environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
     assert subprocess.run(command, cwd=tmp_path, env=environment, check=False).returncode == 0
     assert (tmp_path / "-q_anonymized.mp4").is_file()
 
 
-def test_one_name_that_is_too_long_does_not_stop_a_folder(sample: Path, default_model: Path, tmp_path: Path) -> None:
+def test_one_name_that_is_too_long_does_not_stop_a_folder(
+    short_sample: Path, default_model: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    (folder / ("x" * 252 + ".ts")).symlink_to(sample)
-    (folder / "a.mp4").symlink_to(sample)
-    (folder / "z.mp4").symlink_to(sample)
+    (folder / ("x" * 252 + ".ts")).symlink_to(short_sample)
+    (folder / "a.mp4").symlink_to(short_sample)
+    (folder / "z.mp4").symlink_to(short_sample)
     result = run(folder, "--model", default_model, "--scales", "320", "--json")
     assert result.returncode == 1
     events = [json.loads(line) for line in result.stdout.splitlines()]
@@ -103,11 +106,11 @@ def test_an_input_is_never_its_own_output(sample: Path, tmp_path: Path, link: st
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "-v >&- 2>&-"])
-def test_without_anybody_to_talk_to(sample: Path, default_model: Path, tmp_path: Path, redirection: str) -> None:
+def test_without_anybody_to_talk_to(short_sample: Path, default_model: Path, tmp_path: Path, redirection: str) -> None:
     """Descriptors 0 to 2 are free then, and what is opened next gets them: no message may end up in a video."""
     output = tmp_path / "out.mp4"
     command = f'"$0" -m edge.cli.run "$1" -o "$2" --model "$3" --scales 320 {redirection}'
-    words = ["sh", "-c", command, sys.executable, str(sample), str(output), str(default_model)]
+    words = ["sh", "-c", command, sys.executable, str(short_sample), str(output), str(default_model)]
     assert subprocess.run(words, timeout=60, capture_output=True, check=False).returncode == 0
-    assert sum(1 for _ in frames(output)) == 300
-    assert visible(sample, output, face_box) == []
+    assert sum(1 for _ in frames(output)) == 125
+    assert visible(short_sample, output, face_box) == []

@@ -141,7 +141,7 @@ def encode(pictures: list[UInt8], path: Path) -> None:
         f"! x264enc speed-preset=veryfast pass=quant quantizer=22 bframes=0 key-int-max={FPS} "
         "! h264parse ! mp4mux ! filesink name=file"
     )
-    source, part = pipeline.get_by_name("source"), path.with_suffix(".part")
+    source, part = pipeline.get_by_name("source"), path.with_name(f"{path.name}.{os.getpid()}.part")
     caps = f"video/x-raw,format=BGR,width={WIDTH_PX},height={HEIGHT_PX},framerate={FPS}/1"
     source.set_property("caps", Gst.Caps.from_string(caps))
     pipeline.get_by_name("file").set_property("location", str(part))
@@ -161,15 +161,15 @@ def encode(pictures: list[UInt8], path: Path) -> None:
     part.replace(path)
 
 
-def ensure(cache: Path = CACHE) -> Path:
-    """Path of the clip, made on the first call and again when this file has changed."""
+def ensure(cache: Path = CACHE, count: int = FPS * DURATION_S) -> Path:
+    """Path of the clip, or of its first `count` frames; made on the first call and again when this file has changed."""
     version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    path = cache / f"sample-{version}.mp4"
+    path = cache / f"sample{count}-{version}.mp4"
     if not path.is_file():
         picture = portrait(cache)
-        for stale in cache.glob("sample-*"):
+        for stale in set(cache.glob("sample*-*")) - set(cache.glob(f"sample*-{version}.*")):
             stale.unlink(missing_ok=True)
-        encode(frames(picture), path)
+        encode(frames(picture)[:count], path)
     return path
 
 
