@@ -17,7 +17,7 @@ import pytest
 from tests.harness.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[1]
-SETTLE_S = 3.0
+SETTLE_S = 10.0
 MINUTES_S = 300
 # Used wherever a test needs a password; found in any output, it fails that test (P8).
 PASSWORD = "correct/horse@battery:staple"
