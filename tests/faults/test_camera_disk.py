@@ -60,10 +60,10 @@ def check(door: Feed, root: Path, failures: int = 0) -> None:
 
 
 def test_recording_stops_at_the_floor_and_goes_on(tmp_path: Path) -> None:
-    with memory_disk(tmp_path / "disk", 60 * MEBI) as disk:
+    with memory_disk(tmp_path / "disk", 20 * MEBI) as disk:
         with feed(camera(disk, 1.0, retention=FLOOR)) as door:
             door.frames(FPS, noisy=True)
-            ballast = take_all_but(disk, 2 * MEBI + 1_500_000)
+            ballast = take_all_but(disk, 2 * MEBI + 900_000)
             door.frames_until(lambda: door.recorder.paused == "disk full", noisy=True)
             door.frames(2 * FPS, noisy=True)
             assert free_bytes(disk) >= 2 * MEBI

@@ -8,58 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from edge.cameras import CameraSettings, Retention
+from edge.cameras import Retention
 from edge.recordings.chain import Chain
 from edge.recordings.index import Index
 from edge.recordings.names import sidecar_of
 from edge.recordings.retention import Policies
 from edge.recordings.root import Space
-from edge.recordings.root_keeper import CLOCK_TRUST_S, RootKeeper
+from edge.recordings.root_keeper import CLOCK_TRUST_S
 from edge.recordings.verify import verify
-from edge.reports import Event
 from tests.harness.disk import memory_disk, needs_root
-from tests.unit.recordings.archive import DAY_S, add_segment, names
-from tests.unit.recordings.cameras import ManualClock, camera
-
-NOW_S = 1_780_000_000.0
-
-
-class KeeperClock(ManualClock):
-    """Monotonic time can be moved, too."""
-
-    def __init__(self, synchronised: bool = True) -> None:
-        super().__init__(NOW_S)
-        self.later_s, self.synchronised = 0.0, synchronised
-
-    def utc_s(self) -> float:
-        return super().utc_s() + self.later_s
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.later_s
-
-    def is_synchronised(self) -> bool | None:
-        return self.synchronised
-
-
-class Kept:
-    """A root keeper whose rounds are made by hand."""
-
-    def __init__(self, root: Path, *cameras: CameraSettings, clock: KeeperClock | None = None) -> None:
-        self.events: list[Event] = []
-        self.clock = clock or KeeperClock()
-        self.keeper = RootKeeper(root, cameras, self.events.append, self.clock)
-        self.keeper.stop(5.0)       # its thread has made one round at most; the others are ours
-
-    def rounds(self, count: int = 1, apart_s: float = 11.0) -> None:
-        for _ in range(count):
-            self.clock.later_s += apart_s
-            self.keeper.look()
-            self.keeper._goes_on()
-
-
-def kept(root: Path, *, clock: KeeperClock | None = None, **retention: float | int | None) -> Kept:
-    limits = {"max_age_s": None, "min_free_bytes": 0} | retention
-    return Kept(root, camera(root, retention=Retention(**limits)), clock=clock)     # type: ignore[arg-type]
+from tests.unit.recordings.archive import DAY_S, NOW_S, KeeperClock, add_segment, kept, names
+from tests.unit.recordings.cameras import camera
 
 
 @pytest.fixture

@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -20,36 +16,6 @@ from edge.recordings.recovery import orphans, recover_camera, recover_part
 from edge.recordings.verify import verify
 from edge.storage import part_path, whole_fragments_bytes
 from tests.unit.recordings.cameras import FPS, camera, content, feed, segments, sidecar, wait_until
-
-# What a kill may cost: a fragment that was not whole, and what the encoder and the queue still held.
-LOST_FRAMES = FPS + 25
-
-CHILD = """
-import sys
-from pathlib import Path
-from tests.unit.recordings.cameras import camera, feed
-with feed(camera(Path(sys.argv[1]), segment_s=1.5)) as door:
-    door.index = int(sys.argv[2])
-    for _ in range(100000):
-        door.frames(1)
-        print(door.index, flush=True)
-"""
-
-
-def record_and_kill(root: Path, first: int, frames: int) -> int:
-    """Record in another process until so many frames were handed over, and kill it; the number of the last frame."""
-    child = subprocess.Popen([sys.executable, "-c", CHILD, str(root), str(first)], stdout=subprocess.PIPE, text=True,
-                             cwd=Path(__file__).parents[3])  # fmt: skip
-    assert child.stdout is not None
-    last = first
-    for line in child.stdout:
-        last = int(line)
-        if last >= first + frames:
-            break
-    os.kill(child.pid, signal.SIGKILL)
-    child.stdout.close()
-    child.wait()
-    return last
 
 
 def left_unfinished(root: Path, frames: int = 60, gap_s: float = 0.0) -> Path:
@@ -182,38 +148,3 @@ def test_links_and_other_files_are_left_alone(tmp_path: Path) -> None:
     assert sorted(path.name for path in day.iterdir()) == before
     assert victim.stat().st_size == 112
     assert recover_part(day / "none.mp4.part", Chain(tmp_path / "door")) is None
-
-
-def check(root: Path, last: int, starts: list[int]) -> None:
-    """All files play, sidecars tell the truth, and of each run at most the end is missing."""
-    assert {finding.kind for finding in verify(root)} <= {"broken"}     # those killed within their first second
-    frames: list[int] = []
-    for file in segments(root):
-        numbers, duration_s = content(file)
-        assert len(numbers) == sidecar(file)["frames"]
-        assert duration_s == pytest.approx(sidecar(file)["duration_s"], abs=0.002)
-        frames += numbers
-    assert len(frames) == len(set(frames))
-    for first, end in zip(starts, [*starts[1:], last], strict=True):
-        written = sorted(number for number in frames if first <= number < end)
-        assert written == list(range(first, first + len(written)))      # no hole in the middle
-        assert end - first - len(written) <= LOST_FRAMES
-
-
-def kills(root: Path, times: int, seed: int) -> None:
-    chance, last, starts = random.Random(seed), 0, []
-    for _ in range(times):
-        starts.append(last)
-        last = record_and_kill(root, last, chance.randrange(3, 110))
-    recover_camera(root / "door") if (root / "door").is_dir() else None
-    check(root, last, starts)
-
-
-def test_kills_at_random_moments(tmp_path: Path) -> None:
-    kills(tmp_path, 3, seed=1)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_many_kills_at_random_moments(tmp_path: Path) -> None:
-    kills(tmp_path, 60, seed=2)
