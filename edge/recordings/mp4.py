@@ -33,7 +33,7 @@ def length_of(file: BinaryIO) -> Length:
                     raise ValueError(f"an index of {size} bytes")
                 file.seek(offset)
                 counter.read(memoryview(file.read(size)))
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, RecursionError) as error:
         raise ValueError(f"damaged index ({error})") from None
     if not counter.timescale:
         raise ValueError("no index")
