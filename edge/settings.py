@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Method = Literal["pixelate", "blur", "solid", "image"]
+Method = Literal["pixelate", "blur", "solid", "image", "swap"]
 Shape = Literal["ellipse", "box"]
 Backend = Literal["auto", "onnxruntime", "tensorrt"]
 Codec = Literal["h264", "h265"]

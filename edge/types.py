@@ -14,6 +14,7 @@ UInt8 = npt.NDArray[np.uint8]
 Float32 = npt.NDArray[np.float32]
 
 Layout = Literal["nv12", "bgr", "bgra", "gray"]
+Landmarks = tuple[tuple[float, float], ...]
 RegionOrigin = Literal["detected", "bridged", "lead", "held", "zone"]
 Redaction = Literal["regions", "whole"]
 
@@ -126,4 +127,4 @@ class Region:
     box: tuple[float, float, float, float]
     track_id: int
     origin: RegionOrigin
-    landmarks: tuple[tuple[float, float], ...] | None = None
+    landmarks: Landmarks | None = None

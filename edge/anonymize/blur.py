@@ -12,8 +12,8 @@ import cv2
 
 from edge.anonymize.blocks import grid, level_step, mosaic, sample_edges
 from edge.anonymize.masks import Mask, picture_step_px
-from edge.anonymize.method import Landmarks, put
-from edge.types import Picture
+from edge.anonymize.method import put
+from edge.types import Picture, Region
 
 
 class Blur:
@@ -22,7 +22,7 @@ class Blur:
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
 
-    def paint(self, picture: Picture, mask: Mask, landmarks: Landmarks | None = None) -> None:
+    def paint(self, picture: Picture, mask: Mask, region: Region | None = None) -> None:
         columns_px, rows_px = grid(mask, self._blocks, picture_step_px(picture))
         for plane in picture.planes:
             samples = mask.cut(plane)

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn, final
 
 from edge.anonymize.blur import Blur
+from edge.anonymize.mannequin import Mannequin
+from edge.anonymize.mark import draw_mark
 from edge.anonymize.masks import Mask, face_mask, is_sane, picture_step_px
 from edge.anonymize.method import Method
 from edge.anonymize.outline import draw_outline
@@ -39,14 +41,15 @@ class SafeFrame:
     redaction: ``regions`` if faces were masked one by one (or there were none), ``whole`` if all of it was hidden.
     regions: number of faces and zones that were masked; 0 for ``whole``.
     masked_share: masked part of the picture, 0 to 1; where masks overlap, pixels count once per mask.
-    reason: why it was hidden whole; empty otherwise.
+    reason: why it was hidden whole; empty otherwise. swapped: tracks whose faces were not only masked but replaced.
     """
 
-    __slots__ = ("_frame", "masked_share", "reason", "redaction", "regions")
+    __slots__ = ("_frame", "masked_share", "reason", "redaction", "regions", "swapped")
 
     def __init__(
-        self, seal: object, frame: Frame, redaction: Redaction, regions: int, masked_share: float, reason: str = ""
-    ) -> None:
+        self, seal: object, frame: Frame, redaction: Redaction, regions: int, masked_share: float, reason: str = "",
+        swapped: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         if seal is not _SEAL:
             raise UnsafeFrameError("only the anonymiser makes safe frames")
         self._frame = [frame]
@@ -54,6 +57,7 @@ class SafeFrame:
         self.regions = regions
         self.masked_share = masked_share
         self.reason = reason
+        self.swapped = swapped
 
     @property
     def picture(self) -> Picture:
@@ -84,8 +88,8 @@ class Anonymizer:
         _check(settings)
         self._settings = settings
         self._method = _method(settings)
-        # an image has no sense on a zone
-        self._zone_method = Pixelate(settings.blocks) if settings.method == "image" else self._method
+        # neither an image nor a head has sense on a zone
+        self._zone_method = Pixelate(settings.blocks) if settings.method in ("image", "swap") else self._method
         self._zones: dict[tuple[int, int, int], ZoneMasks] = {}
 
     def apply(self, frame: Frame, regions: Sequence[Region]) -> SafeFrame:
@@ -99,7 +103,8 @@ class Anonymizer:
             share, count = self._mask(frame, regions)
         except Exception as error:      # every failure ends the same way: nothing of this frame is shown
             return self.redact(frame, f"masking failed: {error}")
-        return SafeFrame(_SEAL, frame, "regions", count, share)
+        swapped = tuple(self._method.swapped) if isinstance(self._method, Mannequin) else ()
+        return SafeFrame(_SEAL, frame, "regions", count, share, swapped=swapped)
 
     def redact(self, frame: Frame, reason: str) -> SafeFrame:
         """Hide the whole frame. Raises UnsafeFrameError if its samples cannot be overwritten."""
@@ -125,17 +130,21 @@ class Anonymizer:
             mask = face_mask(region.box, picture, settings.mask_scale, settings.shape)
             if mask is not None and (zones is None or (mask := zones.without_never(mask)) is not None):
                 masks.append((mask, region))
+        if isinstance(self._method, Mannequin):
+            self._method.start_frame()
         masked_px = 0
         if zones is not None:
             for mask in zones.always:
                 self._zone_method.paint(picture, mask)
             masked_px = zones.always_px
         for mask, region in masks:
-            self._method.paint(picture, mask, region.landmarks)
+            self._method.paint(picture, mask, region)
             masked_px += mask.area_px()
         if settings.outline:
             for mask, _ in masks:
                 draw_outline(picture, mask)
+        if isinstance(self._method, Mannequin):
+            draw_mark(picture)
         count = len(masks) + (len(zones.always) if zones is not None else 0)
         return min(1.0, masked_px / (picture.width_px * picture.height_px)), count
 
@@ -156,6 +165,8 @@ def _method(settings: MaskSettings) -> Method:
         return Blur(settings.blocks)
     if settings.method == "solid":
         return Solid(settings.color)
+    if settings.method == "swap":
+        return Mannequin(settings.blocks)
     if settings.method == "image" and settings.image is not None:
         return Overlay(settings.image, settings.blocks)
     raise UsageError(f"method {settings.method} without a picture", "name the picture that goes over faces")

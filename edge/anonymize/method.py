@@ -7,15 +7,16 @@ from typing import Protocol
 import cv2
 
 from edge.anonymize.masks import Mask, Samples
-from edge.types import Picture, UInt8
-
-Landmarks = tuple[tuple[float, float], ...]
+from edge.types import Picture, Region, UInt8
 
 
 class Method(Protocol):
-    """Hides what is under a mask, in place, on every plane; touches nothing else. Raises if it cannot."""
+    """Hides what is under a mask, in place, on every plane. Raises if it cannot.
 
-    def paint(self, picture: Picture, mask: Mask, landmarks: Landmarks | None = None) -> None: ...
+    region: whose mask it is; None for a zone.
+    """
+
+    def paint(self, picture: Picture, mask: Mask, region: Region | None = None) -> None: ...
 
 
 def put(samples: Samples, replacement: Samples, stencil: UInt8 | None) -> None:

@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from edge.anonymize.color import ycbcr
 from edge.anonymize.masks import Mask, Rect, Samples, picture_step_px
-from edge.anonymize.method import Landmarks
 from edge.anonymize.pixelate import Pixelate
 from edge.errors import InputError
-from edge.types import Picture, UInt8
+from edge.types import Landmarks, Picture, Region, UInt8
 
 Affine = npt.NDArray[np.float64]
 
@@ -36,8 +35,9 @@ class Overlay:
         self._image = _load(path)
         self._levels: dict[tuple[str, str, bool], list[UInt8]] = {}
 
-    def paint(self, picture: Picture, mask: Mask, landmarks: Landmarks | None = None) -> None:
+    def paint(self, picture: Picture, mask: Mask, region: Region | None = None) -> None:
         self._base.paint(picture, mask)
+        landmarks = None if region is None else region.landmarks
         height, width = self._image.shape[:2]
         to_picture = placement(width, height, mask.bounds, landmarks)
         rect = _reach(to_picture, width, height, picture)

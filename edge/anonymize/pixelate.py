@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from edge.anonymize.blocks import fill_with_mosaic, grid, level_step, mosaic, sample_edges
 from edge.anonymize.masks import Mask, picture_step_px
-from edge.anonymize.method import Landmarks, put
-from edge.types import Picture
+from edge.anonymize.method import put
+from edge.types import Picture, Region
 
 
 class Pixelate:
@@ -14,7 +14,7 @@ class Pixelate:
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
 
-    def paint(self, picture: Picture, mask: Mask, landmarks: Landmarks | None = None) -> None:
+    def paint(self, picture: Picture, mask: Mask, region: Region | None = None) -> None:
         columns_px, rows_px = grid(mask, self._blocks, picture_step_px(picture))
         for plane in picture.planes:
             samples = mask.cut(plane)

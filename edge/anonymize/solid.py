@@ -6,8 +6,8 @@ import numpy as np
 
 from edge.anonymize.color import plane_values
 from edge.anonymize.masks import Mask
-from edge.anonymize.method import Landmarks, put
-from edge.types import Picture
+from edge.anonymize.method import put
+from edge.types import Picture, Region
 
 
 class Solid:
@@ -16,7 +16,7 @@ class Solid:
     def __init__(self, color: tuple[int, int, int]) -> None:
         self._color = color
 
-    def paint(self, picture: Picture, mask: Mask, landmarks: Landmarks | None = None) -> None:
+    def paint(self, picture: Picture, mask: Mask, region: Region | None = None) -> None:
         for plane, value in zip(picture.planes, plane_values(self._color, picture), strict=True):
             samples = mask.cut(plane)
             stencil = mask.stencil_for(plane)

@@ -73,7 +73,7 @@ def build_parser() -> Parser:
     add = group.add_argument
     add(
         "--replacewith",
-        choices=("pixelate", "blur", "solid", "image", *METHOD_ALIASES),
+        choices=("pixelate", "blur", "solid", "image", "swap", *METHOD_ALIASES),
         default="pixelate",
         help="how a face is hidden (default %(default)s)",
     )

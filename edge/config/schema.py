@@ -56,7 +56,7 @@ CAMERA = {
     "detect.scan_interval": Key("run.detect.scan_interval_s", duration("0s", "10s")),
     "detect.engine_dir": Key("run.detect.engine_dir", or_none(path())),
     "detect.require_gpu": Key("run.detect.require_gpu", boolean()),
-    "mask.method": Key("run.mask.method", choice("pixelate", "blur", "solid", "image")),
+    "mask.method": Key("run.mask.method", choice("pixelate", "blur", "solid", "image", "swap")),
     "mask.shape": Key("run.mask.shape", choice("ellipse", "box")),
     "mask.scale": Key("run.mask.mask_scale", number(1, 5)),
     "mask.blocks": Key("run.mask.blocks", number(1, 12, whole=True)),

@@ -1,0 +1,1 @@
+"""Faces that take the place of real ones."""
