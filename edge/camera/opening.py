@@ -6,10 +6,10 @@ import threading
 import time
 from typing import Protocol
 
-from edge.cameras import CameraSettings, FileSource, RtspSource, SecretRef
+from edge.cameras import CameraSettings, CameraSource, FileSource, RtspSource, SecretRef
 from edge.errors import EdgeError, InterruptedJobError
 from edge.pipeline import FrameSource
-from edge.secrets import resolve
+from edge.secrets import Redactor, Secret, resolve
 from edge.video.inputs import input_of
 from edge.video.paced import PacedFile
 from edge.video.source import Source, SourceInfo
@@ -29,9 +29,13 @@ class CameraFrames(FrameSource, Protocol):
 
 
 class Opening:
-    """Begins with its construction. Secrets are looked up anew each time."""
+    """Begins with its construction. Secrets are looked up anew each time.
+
+    clean: takes them out of what GStreamer and the camera said, now and as long as the source is open.
+    """
 
     def __init__(self, camera: CameraSettings) -> None:
+        self.clean = Redactor(())
         self._camera = camera
         self._given_up = threading.Event()
         self._lock = threading.Lock()
@@ -63,7 +67,8 @@ class Opening:
 
     def _run(self) -> None:
         try:
-            source = open_camera(self._camera, self._given_up)
+            user, password, self.clean = credentials(self._camera.source)
+            source = open_camera(self._camera, user, password, self._given_up)
         except EdgeError as error:
             self._error = error
             return
@@ -77,23 +82,28 @@ class Opening:
         source.close()
 
 
-def open_camera(camera: CameraSettings, given_up: threading.Event) -> CameraFrames:
+def credentials(source: CameraSource) -> tuple[str, str, Redactor]:
+    """User and password of a source, empty where it has none, and what takes them out of texts.
+
+    Raises ConfigError for a secret that is not there.
+    """
+    if not isinstance(source, RtspSource):
+        return "", "", Redactor(())
+    given = (source.user, source.password)
+    found = [resolve(value) if isinstance(value, SecretRef) else value or "" for value in given]
+    user, password = (value.reveal() if isinstance(value, Secret) else value for value in found)
+    return user, password, Redactor(value for value in found if isinstance(value, Secret))
+
+
+def open_camera(camera: CameraSettings, user: str, password: str, given_up: threading.Event) -> CameraFrames:
     """Open the source of a camera and decode its first picture.
 
-    Raises InputError, RetryLater, UnavailableError, ConfigError for a secret that is not there, InterruptedJobError.
+    Raises InputError, RetryLater, UnavailableError, InterruptedJobError.
     """
     source, settings = camera.source, camera.run.source
-    user = password = ""
-    if isinstance(source, RtspSource):
-        user = _text(source.user)
-        password = _text(source.password)
     opened = input_of(source, user, password)
     if given_up.is_set():
         raise InterruptedJobError(f"{opened.name}: opening was given up")
     if isinstance(source, FileSource):
         return PacedFile(opened, settings, source.loop, given_up.is_set)
     return Source(opened, settings, given_up.is_set)
-
-
-def _text(value: str | SecretRef | None) -> str:
-    return resolve(value).reveal() if isinstance(value, SecretRef) else value or ""

@@ -107,7 +107,7 @@ class _Camera:
         try:
             source = opening.result()
         except EdgeError as error:
-            self._wait_after(str(error), 0.0)
+            self._wait_after(opening.clean(str(error)), 0.0)
             return
         began_s = time.monotonic()
         lost = self._record(source)
@@ -119,7 +119,7 @@ class _Camera:
         if lost:
             self._account.report.reconnects += 1
             self._recorder.end_segment()
-            self._wait_after(lost, time.monotonic() - began_s)
+            self._wait_after(opening.clean(lost), time.monotonic() - began_s)
 
     def _open(self) -> Opening | None:
         """What opened the source, or failed to; None when it is no longer wanted."""

@@ -80,7 +80,10 @@ def _secret(reference: str | SecretRef | None) -> str | None:
 
 
 def describe(url: str, user: str | None, password: str | None) -> str:
-    """What the camera offers, for people. Raises RefusedError, OSError."""
+    """What the camera offers, for people, without the secrets that it may repeat. Raises RefusedError, OSError."""
+    from edge.secrets import Redactor, Secret
+
+    clean = Redactor(Secret(text) for text in (user, password) if text)
     address = urlsplit(url)
     host, port = address.hostname or "", address.port or (322 if address.scheme == "rtsps" else 554)
     with socket.create_connection((host, port), TIMEOUT_S) as plain:
@@ -100,8 +103,8 @@ def describe(url: str, user: str | None, password: str | None) -> str:
         raise RefusedError("refuses user and password" if user is not None else "wants user and password")
     if answer.status != 200:
         raise RefusedError(_STATUS.get(answer.status, f"answers with status {answer.status}"))
-    codecs = re.findall(r"^a=rtpmap:\d+ ([A-Za-z0-9-]+)/", answer.body, re.MULTILINE)
-    server = re.sub(r"[^\x20-\x7e]", "?", options.headers.get("server", [""])[0])[:60]
+    codecs = re.findall(r"^a=rtpmap:\d+ ([A-Za-z0-9-]+)/", clean(answer.body), re.MULTILINE)
+    server = re.sub(r"[^\x20-\x7e]", "?", clean(options.headers.get("server", [""])[0]))[:60]
     return ", ".join(filter(None, (" ".join(codecs) or "no media", server)))
 
 

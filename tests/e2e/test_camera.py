@@ -229,6 +229,21 @@ def test_passwords(
     check(sample, root)
 
 
+def test_secrets_are_taken_out_of_what_is_said_about_a_source(
+    default_model: Path, root: Path, inference: InferenceServer, tmp_path: Path
+) -> None:
+    """As where the camera's owner chose a word of the camera's messages."""
+    secret = tmp_path / "password"
+    secret.touch(mode=0o600)
+    secret.write_text("refused")
+    source = RtspSource("rtsp://127.0.0.1:1/", "me", SecretRef("file", str(secret)))
+    with CameraProcess(settings(source, root, default_model), inference.path) as process:
+        process.until(lambda report: report.state == "backing_off" and "***" in report.detail)
+        process.stop()
+    assert any("***" in text for text in process.texts)
+    assert "refused" not in repr(process.reports) + repr(process.events)
+
+
 def test_a_server_that_never_answers_does_not_keep_it_from_stopping(
     default_model: Path, root: Path, inference: InferenceServer
 ) -> None:

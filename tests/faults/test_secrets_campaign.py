@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.echoing_camera import Echo, EchoingCamera
 from tests.harness.leftovers import children_of
 from tests.harness.rtspd import RtspServer
 from tests.harness.service import Service
@@ -33,6 +34,7 @@ PASSWORDS = (
     "connected: h264 640x360",
 )
 USER = "viewer<&>"
+TOLD = "Told-to-a-camera-that-repeats-it"
 CONFIG = """
 service: {{runtime_dir: {folder}/run, metrics_port: {port}}}
 defaults:
@@ -86,14 +88,25 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def camera_text(folder: Path, name: str, url: str, password: str) -> str:
+    """The camera's part of the configuration; its password is in a file beside it."""
+    secret = folder / f"secret-{name}"
+    secret.touch(0o600)
+    secret.write_text(password + "\n")
+    return (f"  {name}:\n    source:\n      rtsp:\n        url: {url}\n        user: '{USER}'\n"
+            f"        password: {{file: {secret}}}\n")  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("right", "wrong"),
-    [(PASSWORDS[:1], PASSWORDS[2:3]), pytest.param(PASSWORDS, PASSWORDS, marks=pytest.mark.slow)],
+    ("right", "wrong", "repeating"),
+    [(PASSWORDS[:1], PASSWORDS[2:3], ("codec",)),
+     pytest.param(PASSWORDS, PASSWORDS, ("reason", "codec", "address"), marks=pytest.mark.slow)],
     ids=["some", "all"],
-)
+)  # fmt: skip
 def test_no_password_is_shown(
-    right: tuple[str, ...], wrong: tuple[str, ...], tmp_path: Path, default_model: Path, sample: Path
-) -> None:
+    right: tuple[str, ...], wrong: tuple[str, ...], repeating: tuple[Echo, ...], tmp_path: Path, default_model: Path,
+    sample: Path,
+) -> None:  # fmt: skip
     port = free_port()
     (tmp_path / "recordings").mkdir()
     text = CONFIG.format(folder=tmp_path, port=port, model=default_model)
@@ -105,27 +118,27 @@ def test_no_password_is_shown(
             server = stack.enter_context(
                 RtspServer({"clip": sample}, user=USER, password=real, authentication=authentication)  # type: ignore[arg-type]
             )
-            secret = tmp_path / f"secret{number}"
-            secret.touch(0o600)
-            secret.write_text(password + "\n")
             name = f"right{number}" if is_right else f"wrong{number}"
-            text += (f"  {name}:\n    source:\n      rtsp:\n        url: {server.url('clip')}\n        user: '{USER}'\n"
-                     f"        password: {{file: {secret}}}\n")  # fmt: skip
+            text += camera_text(tmp_path, name, server.url("clip"), password)
+        parrots = {f"repeats-{where}": stack.enter_context(EchoingCamera(where)) for where in repeating}
+        for name, parrot in parrots.items():
+            text += camera_text(tmp_path, name, parrot.url, TOLD)
         (tmp_path / "edge.yaml").write_text(text)
         command = [*COMMAND, str(tmp_path / "edge.yaml"), "--log-level", "debug"]
         service = stack.enter_context(Service(command, tmp_path / "run"))
         for number in range(len(right)):
             service.wait(written(f"right{number}", 40), 60)
-        for number in range(len(right), len(right + wrong)):
-            service.wait(lambda status, name=f"wrong{number}": any(
+        for name in [*(f"wrong{number}" for number in range(len(right), len(right + wrong))), *parrots]:
+            service.wait(lambda status, name=name: any(
                 camera.camera == name and camera.state == "backing_off" for camera in status.cameras), 60)  # fmt: skip
+        assert all(parrot.heard == TOLD for parrot in parrots.values())
         seen = list(everything(tmp_path, service, port))
         assert service.end(signal.SIGTERM) == 0
         seen.append(("journal", service.log.encode()))
     for folder, _, files in os.walk(tmp_path):
         seen += [(file, Path(folder, file).read_bytes()) for file in files if not file.startswith("secret")]
     assert {"journal", "metrics", "status.json"} < {where for where, _ in seen}
-    searched = {form for password in right + wrong for form in forms(password)}
+    searched = {form for password in (*right, *wrong, TOLD) for form in forms(password)}
     shown = {(where, form) for form in searched for where, text in seen if form in text}
     if "connected: h264 640x360" in right:      # which the daemon says of its own accord
         shown = {(where, form) for where, form in shown if form != b"connected: h264 640x360"}

@@ -14,6 +14,7 @@ from edge.cameras import CameraSettings, RtspSource, SecretRef, ServiceSettings
 from edge.doctor import network
 from edge.doctor.finding import Finding
 from edge.doctor.network import RefusedError, authorization, describe
+from tests.harness.echoing_camera import Echo, EchoingCamera
 from tests.harness.rtspd import Authentication, RtspServer
 
 
@@ -39,6 +40,19 @@ def test_credentials_are_accepted_or_refused(sample: Path, authentication: Authe
         assert (found.level, "refuses user and password" in found.text) == ("error", True)
         assert "another" not in found.text + found.remedy
         assert "wants user and password" in look(url).text
+
+
+@pytest.mark.parametrize("password", ["Hunter2Hunter2", "h2", "pa:ss/w%20ö"])
+@pytest.mark.parametrize("where", ["reason", "codec", "address"])
+def test_a_camera_that_repeats_the_password(where: Echo, password: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(0o600)
+    secret.write_text(password)
+    with EchoingCamera(where) as camera:
+        for _ in range(2):
+            found = look(camera.url, "viewer", SecretRef("file", str(secret)))
+            assert password not in found.text + found.remedy
+        assert camera.heard == password
 
 
 def test_paths(sample: Path) -> None:
