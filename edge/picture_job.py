@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.anonymize.gate import Anonymizer
+from edge.anonymize.mark import comment_on
 from edge.errors import ConfigError, DetectorError, DeviceLostError, EdgeError
 from edge.messages import Finished, Job, Reporter, Started, Summary
 from edge.pictures import read_picture, write_picture
@@ -33,7 +34,8 @@ def anonymize_picture(job: Job, detector: Detector, reporter: Reporter) -> Finis
         still = read_picture(Path(job.source))
         sidecar = None
         if record.sidecar:
-            head = {"source": job.source, "model": detector.name, "mask": job.settings.mask.method}
+            head = {"source": job.source, "model": detector.name, "mask": job.settings.mask.method,
+                    "comment": comment_on(job.settings.mask)}  # fmt: skip
             sidecar = Sidecar(sidecar_path(job.output), record.overwrite, head)
             stack.callback(sidecar.abort)
         reporter.announce(Started(frames=1, ran_on={"model": detector.describe()}))
@@ -58,7 +60,7 @@ def anonymize_picture(job: Job, detector: Detector, reporter: Reporter) -> Finis
         summary.masked_share_sum = safe.masked_share
         outputs: tuple[Path, ...] = (job.output,)
         if sidecar is not None:
-            sidecar.frame(frame, regions, safe.redaction)
+            sidecar.frame(frame, regions, safe)
             outputs = (*outputs, sidecar.publish())
         write_picture(safe, still, job.output, keep_metadata=record.keep_metadata, overwrite=record.overwrite)
         if sidecar is not None:

@@ -69,10 +69,10 @@ class FrameSink(Protocol):
     def write(self, safe: SafeFrame) -> None: ...
 
 
-FrameListener = Callable[[Frame, Sequence[Region], str], None]
+FrameListener = Callable[[Frame, Sequence[Region], SafeFrame], None]
 
 
-def ignore_frame(frame: Frame, regions: Sequence[Region], redaction: str) -> None:
+def ignore_frame(frame: Frame, regions: Sequence[Region], safe: SafeFrame) -> None:
     """The frame listener that does nothing."""
 
 
@@ -103,7 +103,7 @@ class Pipeline:
 
     reporter: gets the running summary about five times a second, and is then asked whether to stop; if so, the source
         is not read further and what has been read is written.
-    on_frame: called for each frame just before it is written, with its regions and how it was redacted.
+    on_frame: called for each frame just before it is written, with its regions and what became of it.
     live: for a source that does not wait.
 
     summary: totals so far. frames_read: taken from the source.
@@ -311,7 +311,7 @@ class Pipeline:
                 return
             masked_s = time.monotonic()
             self._count(safe, regions)
-            self._on_frame(frame, regions, safe.redaction)
+            self._on_frame(frame, regions, safe)
             self._sink.write(safe)
         if live is not None:
             written_s = time.monotonic()

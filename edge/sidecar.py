@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from edge import __version__
+from edge.anonymize.gate import SafeFrame
 from edge.errors import StorageError
 from edge.storage import create_part, part_path, publish
 from edge.types import Frame, Region
@@ -24,7 +25,8 @@ class Sidecar:
     """Writes `path` line by line under a ``.part`` name; `publish` gives it its final name.
 
     The first line describes the run, each further line one frame: ``{"frame", "epoch", "pts_s", "redaction",
-    "regions": [{"track", "origin", "box": [x1, y1, x2, y2]}]}``, boxes in pixels of the output, before mask scale.
+    "regions": [{"track", "origin", "box": [x1, y1, x2, y2]}], "swapped": [tracks]}``, boxes in pixels of the output,
+    before mask scale. swapped: whose faces were not only masked but replaced; left out where nobody's is.
     """
 
     def __init__(self, path: Path, overwrite: bool, head: dict[str, Any]) -> None:
@@ -35,17 +37,18 @@ class Sidecar:
         self._file: IO[str] = os.fdopen(create_part(path, overwrite), "w", encoding="utf-8")
         self._line({"edge": __version__, **head})
 
-    def frame(self, frame: Frame, regions: Sequence[Region], redaction: str) -> None:
+    def frame(self, frame: Frame, regions: Sequence[Region], safe: SafeFrame) -> None:
         """Add one frame."""
         self._line(
             {
                 "frame": frame.index,
                 "epoch": frame.epoch,
                 "pts_s": round(frame.pts_ns / 1e9, 6),
-                "redaction": redaction,
+                "redaction": safe.redaction,
                 "regions": [
                     {"track": r.track_id, "origin": r.origin, "box": [round(v, 1) for v in r.box]} for r in regions
                 ],
+                **({"swapped": list(safe.swapped)} if safe.swapped else {}),
             }
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edge.anonymize.gate import Anonymizer
+from edge.anonymize.mark import comment_on
 from edge.errors import DeviceLostError, InputError, InterruptedJobError, RetryLater
 from edge.messages import Finished, Job, Reporter, Started
 from edge.pipeline import Pipeline, ignore_frame
@@ -30,11 +31,13 @@ def anonymize_video(job: Job, detector: Detector, reporter: Reporter) -> Finishe
         source = open_source(job.source, settings.source, user=job.user, password=job.password)
         stack.callback(source.close)
         detector.warm_up(source.info.width_px, source.info.height_px)
-        recorder = Recorder(job.output, settings.record, live=source.info.live, audio_from=source)
+        recorder = Recorder(job.output, settings.record, live=source.info.live, audio_from=source,
+                            comment=comment_on(settings.mask))
         stack.callback(recorder.abort)      # does nothing once the recorder is closed
         sidecar = None
         if settings.record.sidecar:
-            head = {"source": job.source, "model": detector.name, "mask": settings.mask.method}
+            head = {"source": job.source, "model": detector.name, "mask": settings.mask.method,
+                    "comment": comment_on(settings.mask)}  # fmt: skip
             sidecar = Sidecar(sidecar_path(job.output), settings.record.overwrite, head)
             stack.callback(sidecar.abort)
         reporter.announce(

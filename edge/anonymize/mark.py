@@ -7,11 +7,19 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
+from edge.anonymize.mannequin import NAME
+from edge.settings import MaskSettings
 from edge.types import Picture, UInt8
 
 TEXT = "FACES REPLACED"
+COMMENT = "Faces were replaced: they are nobody's ({})"
 _HEIGHT_SHARE = 1 / 28
 _SMALLEST_PX, _MARGIN_SHARE = 12, 0.4
+
+
+def comment_on(settings: MaskSettings) -> str:
+    """What files say about their faces; empty where they are hidden and not replaced."""
+    return COMMENT.format(NAME) if settings.method == "swap" else ""
 
 
 def draw_mark(picture: Picture) -> None:

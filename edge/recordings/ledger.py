@@ -42,7 +42,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is known when a segment begins."""
+    """What is known when a segment begins. comment: see `edge.anonymize.mark.comment_on`."""
 
     camera: str
     start_utc_s: float
@@ -52,17 +52,20 @@ class Head:
     codec: str
     encoder: str
     config_sha256: str
+    comment: str = ""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Adds up one segment. provenance: may be replaced until the segment is finished."""
+    """Adds up one segment. provenance: may be replaced until the segment is finished. swapped: faces that were not
+    only masked but replaced, summed over frames."""
 
     head: Head
     provenance: Provenance
     duration_s: float = 0.0
     frames: int = 0
     faces: int = 0
+    swapped: int = 0
     masked_share_sum: float = 0.0
     tracks: set[int] = field(default_factory=set)
     whole_frames: Counter[str] = field(default_factory=Counter)
@@ -99,7 +102,8 @@ class Ledger:
             "camera": head.camera, "source": self.provenance.source,
             "start_utc": utc_text(head.start_utc_s), "end_utc": utc_text(self.end_utc_s),
             "duration_s": round(self.duration_s, 6), "clock_synchronised": head.clock_synchronised,
-            "recovered": False, "frames": self.frames, "faces": self.faces, "tracks": len(self.tracks),
+            "recovered": False, "frames": self.frames, "faces": self.faces, "swapped": self.swapped,
+            "comment": head.comment, "tracks": len(self.tracks),
             "masked_share": round(self.masked_share_sum / self.frames, 6) if self.frames else 0.0,
             "whole_frames": dict(self.whole_frames), "dropped": dict(self.dropped),
             "gaps": [gap.fields() for gap in self.gaps],
@@ -112,13 +116,14 @@ class Ledger:
 
 # Of a recovered segment, where its own process could not say it any more.
 UNKNOWN: dict[str, Any] = {
-    "source": "", "clock_synchronised": None, "faces": None, "tracks": None, "masked_share": None,
+    "source": "", "clock_synchronised": None, "faces": None, "swapped": None, "comment": "", "tracks": None,
+    "masked_share": None,
     "whole_frames": None, "dropped": None, "gaps": [], "width_px": None, "height_px": None, "codec": "",
     "encoder": "", "model": "", "model_sha256": "", "engine_sha256": "", "runtime": "", "config_sha256": "",
     "software": __version__,
 }  # fmt: skip
 # What a draft says that only holds for a segment that got no further.
-COUNTS = ("faces", "tracks", "masked_share", "whole_frames", "dropped")
+COUNTS = ("faces", "swapped", "tracks", "masked_share", "whole_frames", "dropped")
 
 
 def add_reason(counter: Counter[str], reason: str, count: int = 1) -> None:

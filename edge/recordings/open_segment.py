@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from edge.anonymize.mark import comment_on
 from edge.cameras import CameraSettings
 from edge.recordings.clock import Clock
 from edge.recordings.ledger import Head, Ledger, Provenance
@@ -44,9 +45,11 @@ class OpenSegment:
         encoder = choose_encoder(record.codec)
         final = segment_name(root.path, camera.name, start_utc_s)
         root.make_folder(final.parent)
-        file = Segment(SegmentSpec(final, record, encoder, format_, rate, frame.pts_ns, frame.pts_ns))
+        file = Segment(SegmentSpec(final, record, encoder, format_, rate, frame.pts_ns, frame.pts_ns,
+                                   comment=comment_on(camera.run.mask)))
         head = Head(camera.name, start_utc_s, clock.is_synchronised(), format_.stored_width_px,
-                    format_.stored_height_px, record.codec, encoder, camera.config_sha256)
+                    format_.stored_height_px, record.codec, encoder, camera.config_sha256,
+                    comment_on(camera.run.mask))
         return OpenSegment(file, final, Ledger(head, provenance), frame.epoch, format_, frame.pts_ns, frame.pts_ns)
 
     def silent_s(self, frame: Frame) -> float:
@@ -76,4 +79,5 @@ class OpenSegment:
         ledger, safe = self.ledger, item.safe
         ledger.duration_s = (self.end_pts_ns - self.start_pts_ns) / 1e9
         ledger.provenance = provenance
+        ledger.swapped += len(safe.swapped)
         ledger.count(item.faces, safe.masked_share, item.tracks, safe.reason if safe.redaction == "whole" else None)

@@ -86,7 +86,7 @@ class CameraRecorder:
         """Frames that were not recorded because of the disk."""
         return self._dropped + self._writer.lost_frames
 
-    def observe(self, frame: Frame, regions: Sequence[Region], redaction: str) -> None:
+    def observe(self, frame: Frame, regions: Sequence[Region], safe: SafeFrame) -> None:
         """A frame listener: what will be counted for the frame that is written next."""
         self._seen = (len(regions), frozenset(region.track_id for region in regions if region.track_id))
 

@@ -54,9 +54,16 @@ def declared_rate(name: str, frame_rate: Fraction | None) -> Fraction | None:
     return frame_rate if name == "x264enc" else frame_rate or Fraction(30)
 
 
-def encode_chain(name: str, quality: float, frame_rate: Fraction | None, pixels: int) -> EncodeChain:
-    """The encoder `name` with what has to stand before and after it. quality: 0 to 51, as of x264's crf."""
+def encode_chain(
+    name: str, quality: float, frame_rate: Fraction | None, pixels: int, bitrate_kbps: int | None = None
+) -> EncodeChain:
+    """The encoder `name` with what has to stand before and after it.
+
+    quality: 0 to 51, as of x264's crf. bitrate_kbps: to aim at instead.
+    """
     encoder = _configured(name, quality, frame_rate, pixels)
+    if bitrate_kbps is not None:
+        _aim_at(encoder, name, bitrate_kbps)
     before = [] if name == "x264enc" else [make("videoconvert")]         # the others of the software ones want I420
     if _is_jetson(name):
         before = [make("nvvidconv"), _nvmm()]
@@ -93,6 +100,23 @@ def _configured(name: str, quality: float, frame_rate: Fraction | None, pixels: 
                      iframeinterval=interval, idrinterval=interval, num_B_Frames=0, maxperf_enable=True,
                      quant_i_frames=crf, quant_p_frames=crf)
     return encoder
+
+
+def _aim_at(encoder: Any, name: str, bitrate_kbps: int) -> None:
+    """A mean bit rate, with a buffer of two seconds for what moves more, in place of the constant quality."""
+    if name == "x264enc":
+        encoder.set_property("pass", 0)                                  # cbr: bounded by the buffer, not padded
+        set_if_known(encoder, bitrate=bitrate_kbps, vbv_buf_capacity=2000)
+    elif name == "x265enc":
+        options = encoder.get_property("option-string").partition(":")[2]       # without the crf
+        rates = f"vbv-maxrate={bitrate_kbps}:vbv-bufsize={2 * bitrate_kbps}"
+        encoder.set_property("option-string", f"{options}:bitrate={bitrate_kbps}:{rates}")
+        set_if_known(encoder, bitrate=bitrate_kbps)
+    elif name == "openh264enc":
+        set_if_known(encoder, rate_control=1, bitrate=bitrate_kbps * 1000, max_bitrate=bitrate_kbps * 1500,
+                     qp_min=1, qp_max=51)
+    else:
+        set_if_known(encoder, control_rate=1, ratecontrol_enable=True, bitrate=bitrate_kbps * 1000)
 
 
 def works(name: str) -> bool:

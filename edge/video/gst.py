@@ -10,6 +10,7 @@ import ctypes
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,12 +45,20 @@ class Bindings:
     libav_listeners: list[Callable[[], None]]
 
 
-@functools.cache
+_loading = threading.Lock()
+
+
 def load() -> Bindings:
-    """Initialise GStreamer once per process and give its namespaces.
+    """Initialise GStreamer once per process and give its namespaces; from any thread.
 
     Raises UnavailableError without PyGObject, its type libraries or the libraries themselves.
     """
+    with _loading:          # PyGObject's modules are not whole yet when a second thread finds them
+        return _load()
+
+
+@functools.cache
+def _load() -> Bindings:
     quiet = "GST_DEBUG" not in os.environ
     # GStreamer loads libunwind, which has functions of the same names as libgcc's. Where it comes first, a C++
     # exception that crosses both ends the process: on Ubuntu 22.04 libproxy throws one when rtspsrc connects.

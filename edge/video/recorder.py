@@ -30,9 +30,11 @@ class Recorder:
     Raises UnavailableError without an encoder, StorageError if `path` exists and may not be overwritten.
     """
 
-    def __init__(self, path: Path, settings: RecordSettings, live: bool, audio_from: Source | None = None) -> None:
+    def __init__(
+        self, path: Path, settings: RecordSettings, live: bool, audio_from: Source | None = None, comment: str = ""
+    ) -> None:
         self._path, self._settings, self._live = path, settings, live
-        self._audio_from = audio_from
+        self._audio_from, self._comment = audio_from, comment
         self.notes: list[str] = []
         self._audio = self._plan_audio() if settings.keep_audio else None
         self.encoder = choose_encoder(settings.codec)
@@ -91,7 +93,7 @@ class Recorder:
         base_ns = 0 if self._audio and self._number == 1 else frame.pts_ns
         start_ns = 0 if self._number == 1 else frame.pts_ns
         self._segment = Segment(SegmentSpec(final, self._settings, self.encoder, format_, rate, base_ns, start_ns,
-                                            self._audio, self._tags))
+                                            self._audio, self._tags, self._comment))
 
     def _finish_segment(self, whole_audio: bool) -> None:
         segment, self._segment = self._segment, None

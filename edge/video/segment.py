@@ -33,7 +33,7 @@ _QUEUED_FRAMES, _QUEUED_BYTES = 3, 16 << 20
 @dataclass(frozen=True, slots=True)
 class SegmentSpec:
     """What a segment is made of. base_ns: source time that becomes 0 in the file; start_ns: of its first frame.
-    tags: GstTagList to write into the file, or None."""
+    tags: GstTagList to write into the file, or None. comment: to write into it, or empty."""
 
     final: Path
     settings: RecordSettings
@@ -44,6 +44,7 @@ class SegmentSpec:
     start_ns: int
     audio: AudioPlan | None = None
     tags: Any = None
+    comment: str = ""
 
 
 class Segment:
@@ -77,13 +78,16 @@ class Segment:
         rate = declared_rate(spec.encoder, spec.frame_rate)
         self._source = make("appsrc", caps=encoder_caps(spec.format, rate), format=gst.Format.TIME,
                             is_live=False, block=False, max_bytes=0, emit_signals=False)
-        chain = encode_chain(spec.encoder, spec.settings.quality, rate, frame_bytes * 2 // 3)
+        settings = spec.settings
+        chain = encode_chain(spec.encoder, settings.quality, rate, frame_bytes * 2 // 3, settings.bitrate_kbps)
         self._encoder = chain.encoder
         self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
                          trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)
         self._mux.set_property("fragment-mode", 1)                # first-moov-then-finalise, since 1.20
         if spec.tags is not None:
             self._mux.merge_tags(spec.tags, gst.TagMergeMode.REPLACE)
+        if spec.comment:
+            self._mux.add_tag_value(gst.TagMergeMode.REPLACE, gst.TAG_COMMENT, spec.comment)
         sink = make("fdsink", fd=self._descriptor, sync=False, enable_last_sample=False)
         set_if_known(sink, **{"async": False})
         elements = (self._source, *chain.elements, self._mux, sink)

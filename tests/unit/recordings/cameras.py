@@ -93,7 +93,7 @@ class Feed:
         for _ in range(count):
             frame, hidden = safe(self.index, **more)
             began_s, lost = time.monotonic(), self.recorder.dropped
-            self.recorder.observe(frame, (), hidden.redaction)
+            self.recorder.observe(frame, (), hidden)
             self.recorder.write(hidden)
             self.recorder.tick()
             took_s = time.monotonic() - began_s

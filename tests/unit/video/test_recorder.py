@@ -315,3 +315,27 @@ def test_a_segment_that_cannot_be_built_leaves_nothing(tmp_path: Path, monkeypat
         record(tmp_path / "out.mp4", [made_frame(0)])
     assert stopped
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["x264enc", "x265enc"])
+def test_a_bit_rate_is_aimed_at(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not exists(name):
+        pytest.skip(f"{name} is not installed")
+    monkeypatch.setattr(edge.video.recorder, "choose_encoder", lambda codec: name)
+    pictures = [made_frame(index, noise(320, 240, seed=index % 7)) for index in range(120)]     # 4 s
+    codec = "h265" if "265" in name else "h264"
+    sizes = []
+    for kbps in (300, 1200):
+        path = tmp_path / f"{kbps}.mp4"
+        record(path, pictures, RecordSettings(codec=codec, bitrate_kbps=kbps))
+        sizes.append(path.stat().st_size * 8 / 4 / 1000)
+    assert 100 < sizes[0] < 900 and sizes[1] < 3000, sizes
+    assert sizes[1] > 1.8 * sizes[0], sizes
+
+
+def test_a_comment_is_written_into_the_file(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "a.mp4", RecordSettings(), live=False, comment="Faces were replaced")
+    recorder.write(Anonymizer(MaskSettings()).apply(made_frame(0), ()))
+    recorder.close()
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        assert container.metadata["comment"] == "Faces were replaced"
