@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from edge.cameras import CsiSource, CustomSource, FileSource, RtspSource, V4l2Source
 from edge.config.document import Node, shown
 from edge.config.values import Reader, Wrong, path, scalar
+from edge.errors import ConfigError
 
 KINDS = {"rtsp": RtspSource, "v4l2": V4l2Source, "csi": CsiSource, "file": FileSource, "gstreamer": CustomSource}
 
@@ -57,13 +58,20 @@ DEVICE = Reader("/dev/v4l/by-id/NAME or /dev/videoN", _device)
 
 
 def description() -> Reader:
-    """A GStreamer description. What it may hold is checked again, by its elements, where it is run."""
+    """A GStreamer description of elements that are allowed. Whether this machine has them shows where it is run."""
     allowed = "a GStreamer description that ends in raw or coded video"
 
     def read(node: Node) -> str:
+        from edge.video.custom import parse_custom  # few configurations need it
+
         value = " ".join(scalar(node, allowed).text.split())
-        if re.search(r"://[^/\s]*@", value) or re.search(r"(?i)\b(user-(id|pw)|proxy-(id|pw)|passphrase)\s*=", value):
+        if re.search(r"://[^/\s]*@|(?i:\b(user-(id|pw)|proxy-(id|pw))\s*=)", value) or _SECRET_WORD.search(value):
             raise Wrong("holds a user or a password", "use source.rtsp, which takes them from elsewhere")
+        try:
+            parse_custom(value)
+        except ConfigError as error:
+            what = error.message.removeprefix("the custom source").lstrip(": ")
+            raise Wrong(what, error.remedy or f"write {allowed}") from None
         return value
 
     return Reader(allowed, read)

@@ -89,7 +89,8 @@ def number(least: float, most: float, whole: bool = False) -> Reader:
             raise Wrong(_no_number(value.text, whole), f"write {allowed}")
         if not value.plain:
             raise Wrong("a number stands in quotes", "take the quotes away")
-        return _within(int(value.text) if whole else float(value.text), least, most, value.text, allowed)
+        amount = _within(float(value.text), least, most, value.text, allowed)       # int() refuses thousands of digits
+        return int(value.text) if whole else amount
 
     return Reader(allowed, read)
 
@@ -117,7 +118,7 @@ def _quantity(units: dict[str, float], least: str, most: str, kind: str, whole: 
         if found is None:
             return None
         value = float(found[1]) * units[found[2]]
-        return round(value) if whole else round(value, 6)
+        return round(value) if whole and math.isfinite(value) else round(value, 6)
 
     low, high = parse(least), parse(most)
     assert low is not None and high is not None

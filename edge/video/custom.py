@@ -105,7 +105,7 @@ def _part(words: list[str]) -> Part:
         return Part("capsfilter", (("caps", caps),))
     if name not in ALLOWED:
         raise ConfigError(f"the custom source: element {name} is not allowed",
-                          "use sources, demuxers, parsers and converters of docs/operations.md")
+                          "docs/configuration.md has those that are")
     return Part(name, tuple(_property(name, text) for text in settings))
 
 

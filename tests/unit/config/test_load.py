@@ -143,6 +143,16 @@ def test_what_is_said_about_a_value(value: str, expected: str, tmp_path: Path) -
     assert faults(tmp_path, text) == [f"edge.yaml:1: cameras.a{expected}"]
 
 
+@pytest.mark.parametrize(
+    "value", ["mask: {blocks: DIGITS}", "mask: {scale: DIGITS.5}", "retention: {max_size: DIGITST}", "hold: DIGITSd"]
+)
+def test_numbers_of_thousands_of_digits(value: str, tmp_path: Path) -> None:
+    text = f"cameras: {{a: {{source: {{file: {{path: /a.mp4}}}}, {value.replace('DIGITS', '9' * 5000)}}}}}\n"
+    (fault,) = faults(tmp_path, text)
+    assert "is too large; " in fault
+    assert len(fault) < 250
+
+
 @pytest.mark.parametrize(("source", "expected"), table("faults_of_sources.txt"))
 def test_what_is_said_about_a_source_holds_no_password(source: str, expected: str, tmp_path: Path) -> None:
     found = faults(tmp_path, f"cameras: {{a: {source if source == '{}' else f'{{{source}}}'}}}\n")

@@ -12,6 +12,7 @@ import yaml
 
 from edge.config import load_service
 from edge.config.schema import CAMERA, SERVICE, SOURCE
+from edge.video.custom import ALLOWED
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "configs" / "edge.yaml"
@@ -68,6 +69,12 @@ def test_defaults_on_the_page_are_those_of_the_reference() -> None:
         if text != shown:
             wrong.append((key, shown, text))
     assert wrong == []
+
+
+def test_the_page_has_every_element_of_a_described_source() -> None:
+    _, _, after = PAGE.read_text().partition("\nA described source is a chain")
+    rows = after.partition("\n## ")[0].split("\n\n")[1]
+    assert set(re.findall(r"`([a-z0-9]+)`", rows)) == set(ALLOWED)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/configuration.md", "docs/operations.md"])
