@@ -32,6 +32,16 @@ DEBIAN_PACKAGES = {                       # element -> package of Debian and Ubu
     "x264enc": "gstreamer1.0-plugins-ugly", "avdec_h264": "gstreamer1.0-libav",
 }
 CLOCK_TIME_NONE = 2**64 - 1
+# What GStreamer gives us, in whichever thread. PyGObject makes the class of a C type when it first meets one, without
+# a lock: a second thread may find it without its methods.
+_MET_IN_THREADS = (
+    "Bin", "Buffer", "BufferFlags", "BufferPool", "Bus", "Caps", "CapsFeatures", "Context", "CoreError", "DateTime",
+    "DebugCategory", "DebugMessage", "Element", "ElementFactory", "Event", "EventType", "FlowReturn", "GhostPad",
+    "Iterator", "IteratorResult", "MapInfo", "Memory", "Message", "MessageType", "Object", "Pad", "PadDirection",
+    "PadLinkReturn", "PadProbeInfo", "PadProbeReturn", "PadProbeType", "PadTemplate", "Pipeline", "PluginFeature",
+    "Promise", "Query", "ResourceError", "Sample", "Segment", "State", "StateChangeReturn", "StreamError", "Structure",
+    "TagList", "TagMergeMode", "TaskState",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,10 @@ def _load() -> Bindings:
     ok, _ = Gst.init_check(None)
     if not ok:
         raise UnavailableError("GStreamer does not start", "run gst-inspect-1.0 to see why")
+    for name in _MET_IN_THREADS:
+        vars(getattr(Gst, name))
+    for name in ("VideoInfo", "VideoMeta", "VideoCropMeta", "VideoFormat"):
+        vars(getattr(GstVideo, name))
     if quiet:                             # what the libraries would print reaches users as bus messages
         Gst.debug_remove_log_function(None)
         for domain in ("GStreamer", "GStreamer-Video", "GLib-GObject"):
