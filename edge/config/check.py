@@ -99,11 +99,11 @@ def _directories(settings: ServiceSettings) -> Iterator[Problem]:
 
 
 def _model(camera: CameraSettings) -> Iterator[Problem]:
-    """A model given as a file: whether it is a face detector. Others are known by their hash."""
+    """A model given as a file that is there: whether it is a face detector. Others are known by their hash."""
     from edge.models.choose import identify
 
     path = Path(camera.run.detect.model)
-    if path.is_absolute():
+    if path.is_absolute() and path.is_file():
         try:
             identify(path)
         except EdgeError as error:
