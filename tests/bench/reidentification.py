@@ -2,8 +2,8 @@
 
 For each method the embedding (MobileFace, 256 numbers) of a face is compared with that of the same face before it was
 hidden, at the true places of eyes, nose and mouth. A face counts as matched above the similarity that one in a thousand
-pairs of photos of different people reach. Photos: crops of LFW. Clips: every 15th frame of the real clips, faces as YuNet
-finds them before they are hidden.
+pairs of photos of different people reach. Photos: crops of LFW. Clips: every 15th frame of the real clips, faces as
+YuNet finds them before they are hidden.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def hidden(face: Face, settings: MaskSettings) -> Array:
     picture = Picture(image.shape[1], image.shape[0], "bgr", (Plane(image),))
     x1, y1, x2, y2 = face.box.tolist()
     landmarks = tuple((x, y) for x, y in face.landmarks.tolist())
-    safe = Anonymizer(settings).apply(Frame("bench", 0, 0, picture, 0, 0), [Region((x1, y1, x2, y2), 1, "detected", landmarks)])
+    region = Region((x1, y1, x2, y2), 1, "detected", landmarks)
+    safe = Anonymizer(settings).apply(Frame("bench", 0, 0, picture, 0, 0), [region])
     assert safe.redaction == "regions"
     return image
 
@@ -92,8 +93,10 @@ def main() -> None:
     for name, settings in METHODS.items():
         cells = []
         for faces in sets.values():
-            likeness = np.array([recognise(face.image, face.landmarks) @ recognise(hidden(face, settings), face.landmarks)
-                                 for face in track(faces, name, transient=True)])  # fmt: skip
+            likeness = np.array([
+                recognise(face.image, face.landmarks) @ recognise(hidden(face, settings), face.landmarks)
+                for face in track(faces, name, transient=True)
+            ])  # fmt: skip
             cells += [f"{(likeness >= threshold).mean():.1%}", f"{likeness.mean():.2f}"]
         table.add_row(name, *cells)
     Console(width=140).print(table)
