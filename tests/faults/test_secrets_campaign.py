@@ -7,6 +7,7 @@ import html
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.parse
@@ -35,6 +36,20 @@ PASSWORDS = (
 )
 USER = "viewer<&>"
 TOLD = "Told-to-a-camera-that-repeats-it"
+# Where people put a password although it does not belong there; each is refused.
+MISPLACED = (
+    f"rtsp: {{url: 'rtsp://viewer:{TOLD}@127.0.0.1/'}}",
+    f"rtsp: {{url: 'rtsp://{TOLD}@127.0.0.1/'}}",
+    f"rtsp: {{url: 'rtsp://viewer:w/{TOLD}@127.0.0.1/'}}",
+    f"rtsp: {{url: 'rtsp://127.0.0.1/a%40{TOLD}'}}",
+    f"rtsp: {{url: 'rtsp://127.0.0.1/?channel=1&token={TOLD}'}}",
+    f"rtsp: {{url: 'rtsp://[::1/{TOLD}'}}",
+    f"rtsp: {{url: 'http://viewer:{TOLD}@127.0.0.1/'}}",
+    f"rtsp: {{url: 'rtsp://127.0.0.1/', user: viewer, password: {TOLD}}}",
+    f"rtsp: {{url: 'rtsp://127.0.0.1/', user: viewer, password: {{{TOLD}: x}}}}",
+    f"rtsp: 'rtsp://viewer:{TOLD}@127.0.0.1/'",
+    f"gstreamer: {{description: 'souphttpsrc location=http://viewer:{TOLD}@127.0.0.1/ ! jpegparse'}}",
+)
 CONFIG = """
 service: {{runtime_dir: {folder}/run, metrics_port: {port}}}
 defaults:
@@ -81,8 +96,7 @@ def everything(folder: Path, service: Service, port: int) -> Iterator[tuple[str,
 
 
 def free_port() -> int:
-    import socket
-
+    """A port of this machine that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -133,9 +147,17 @@ def test_no_password_is_shown(
                 camera.camera == name and camera.state == "backing_off" for camera in status.cameras), 60)  # fmt: skip
         assert all(parrot.heard == TOLD for parrot in parrots.values())
         seen = list(everything(tmp_path, service, port))
+        bad = "".join(f"  misplaced{number}: {{source: {{{source}}}}}\n" for number, source in enumerate(MISPLACED))
+        (tmp_path / "edge.yaml").write_text(text + bad)
+        service.signal(signal.SIGHUP)
+        service.wait(lambda status: "failed" in status.last_reload, 30)
+        seen += everything(tmp_path, service, port)
         assert service.end(signal.SIGTERM) == 0
+        assert service.log.count("cameras.misplaced") >= len(MISPLACED)
+        (tmp_path / "edge.yaml").unlink()
         seen.append(("journal", service.log.encode()))
     for folder, _, files in os.walk(tmp_path):
+        seen += [("file name", os.fsencode(file)) for file in files]
         seen += [(file, Path(folder, file).read_bytes()) for file in files if not file.startswith("secret")]
     assert {"journal", "metrics", "status.json"} < {where for where, _ in seen}
     searched = {form for password in (*right, *wrong, TOLD) for form in forms(password)}
