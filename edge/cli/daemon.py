@@ -58,7 +58,7 @@ def check(config: Path) -> int:
     for problem in problems:
         complain(f"edge-daemon: {problem}")
     errors = sum(problem.level == "error" for problem in problems)
-    complain(f"edge-daemon: {config}: {f'{errors} errors' if errors else 'good'}")
+    complain(f"edge-daemon: {config}: {f'{errors} error' + 's' * (errors > 1) if errors else 'good'}")
     return ConfigError.exit_code if errors else 0
 
 

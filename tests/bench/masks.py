@@ -12,6 +12,7 @@ import numpy as np
 
 from edge.anonymize.gate import Anonymizer
 from edge.settings import MaskSettings, Method, Shape
+from edge.swap.pose import front_in_box
 from edge.types import Frame, Picture, Plane, Region
 
 _ROUNDS, _REPEAT = 30, 20
@@ -38,7 +39,9 @@ def best_us(work: Callable[[], object]) -> float:
 def faces(count: int, side: int, width: int) -> list[Region]:
     """Faces that move by less than a pixel, so that their boxes are not whole numbers."""
     step = (width - side) / max(count, 1)
-    return [Region((20.3 + step * i, 120.4, 20.3 + step * i + side, 120.4 + side), 1, "detected") for i in range(count)]
+    boxes = [(20.3 + step * i, 120.4, 20.3 + step * i + side, 120.4 + side) for i in range(count)]
+    return [Region(box, number + 1, "detected", tuple((x, y) for x, y in front_in_box(box).tolist()))
+            for number, box in enumerate(boxes)]  # fmt: skip
 
 
 def main() -> None:
@@ -54,6 +57,7 @@ def main() -> None:
             ("blur", "ellipse"),
             ("solid", "ellipse"),
             ("image", "ellipse"),
+            ("swap", "ellipse"),
         ]
         for method, shape in cases:
             anonymizer = Anonymizer(MaskSettings(method=method, shape=shape, image=image))
@@ -64,6 +68,14 @@ def main() -> None:
                 )
             ]
             print(f"{method + ' ' + shape:22}" + "".join(f"{value:21.0f}" for value in row))
+    print(f"{'':22}{'640x360, 1 x 60 px':>21}{'4 x 60 px':>21}{'16 x 60 px':>21}")
+    for method in ("pixelate", "swap"):
+        anonymizer = Anonymizer(MaskSettings(method=method))  # type: ignore[arg-type]
+        row = []
+        for count in (1, 4, 16):
+            regions = faces(count, 60, 640)
+            row.append(best_us(lambda regions=regions: anonymizer.apply(small, regions)))  # type: ignore[misc] # noqa: B023
+        print(f"{method:22}" + "".join(f"{value:21.0f}" for value in row))
     anonymizer = Anonymizer(MaskSettings())
     print(f"{'whole frame':22}{best_us(lambda: anonymizer.redact(small, '')):21.0f}"
           f"{best_us(lambda: anonymizer.redact(large, '')):21.0f}")
