@@ -14,7 +14,7 @@ from edge.recordings.names import segment_name
 from edge.recordings.queue import FrameItem
 from edge.recordings.root import Root
 from edge.types import Frame
-from edge.video.encoders import choose_encoder
+from edge.video.encoders import LIVE_LOOK_AHEAD_FRAMES, choose_encoder
 from edge.video.format import PictureFormat
 from edge.video.recorder import buffer_of_frame
 from edge.video.segment import Segment, SegmentSpec
@@ -46,7 +46,7 @@ class OpenSegment:
         final = segment_name(root.path, camera.name, start_utc_s)
         root.make_folder(final.parent)
         file = Segment(SegmentSpec(final, record, encoder, format_, rate, frame.pts_ns, frame.pts_ns,
-                                   comment=comment_on(camera.run.mask)))
+                                   comment=comment_on(camera.run.mask), look_ahead_frames=LIVE_LOOK_AHEAD_FRAMES))
         head = Head(camera.name, start_utc_s, clock.is_synchronised(), format_.stored_width_px,
                     format_.stored_height_px, record.codec, encoder, camera.config_sha256,
                     comment_on(camera.run.mask))

@@ -18,7 +18,9 @@ from edge.settings import Codec
 from edge.video.gst import exists, load, make, set_if_known
 
 KEY_FRAME_INTERVAL_S = 2.0
-_MAX_LOOK_AHEAD_FRAMES = 10
+LOOK_AHEAD_FRAMES = 10
+# What an encoder holds is lost with the power: a camera loses a quarter of a second less so, at no cost in time.
+LIVE_LOOK_AHEAD_FRAMES = 3
 # x264 keeps a picture with its interpolated planes for each frame of look-ahead: measured 35 MB at 4K.
 _LOOK_AHEAD_BYTES, _X264_BYTES_PER_PIXEL = 48 << 20, 4.2
 _LARGE_PIXELS = 2560 * 1440              # from here on threads share a frame rather than hold one each
@@ -55,13 +57,14 @@ def declared_rate(name: str, frame_rate: Fraction | None) -> Fraction | None:
 
 
 def encode_chain(
-    name: str, quality: float, frame_rate: Fraction | None, pixels: int, bitrate_kbps: int | None = None
-) -> EncodeChain:
+    name: str, quality: float, frame_rate: Fraction | None, pixels: int, bitrate_kbps: int | None = None,
+    look_ahead_frames: int = LOOK_AHEAD_FRAMES,
+) -> EncodeChain:   # fmt: skip
     """The encoder `name` with what has to stand before and after it.
 
-    quality: 0 to 51, as of x264's crf. bitrate_kbps: to aim at instead.
+    quality: 0 to 51, as of x264's crf. bitrate_kbps: to aim at instead. look_ahead_frames: at most so many.
     """
-    encoder = _configured(name, quality, frame_rate, pixels)
+    encoder = _configured(name, quality, frame_rate, pixels, look_ahead_frames)
     if bitrate_kbps is not None:
         _aim_at(encoder, name, bitrate_kbps)
     before = [] if name == "x264enc" else [make("videoconvert")]         # the others of the software ones want I420
@@ -72,10 +75,12 @@ def encode_chain(
     return EncodeChain((*before, encoder, *after), encoder)
 
 
-def _configured(name: str, quality: float, frame_rate: Fraction | None, pixels: int) -> Any:
+def _configured(
+    name: str, quality: float, frame_rate: Fraction | None, pixels: int, look_ahead_frames: int
+) -> Any:
     encoder = make(name)
     threads = min(4, len(os.sched_getaffinity(0)))
-    look_ahead_frames = min(_MAX_LOOK_AHEAD_FRAMES, int(_LOOK_AHEAD_BYTES / (pixels * _X264_BYTES_PER_PIXEL)))
+    look_ahead_frames = min(look_ahead_frames, int(_LOOK_AHEAD_BYTES / (pixels * _X264_BYTES_PER_PIXEL)))
     limit_frames = max(1, round((frame_rate or 30) * _MAX_KEY_INTERVAL_S))
     crf = min(51, max(0, round(quality)))
     if name == "x264enc":

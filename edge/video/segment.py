@@ -19,7 +19,7 @@ from edge.errors import EdgeError, StorageError
 from edge.settings import RecordSettings
 from edge.storage import create_part, part_path, publish, storage_error
 from edge.video.audio import AudioPlan, AudioTrack
-from edge.video.encoders import KEY_FRAME_INTERVAL_S, declared_rate, encode_chain
+from edge.video.encoders import KEY_FRAME_INTERVAL_S, LOOK_AHEAD_FRAMES, declared_rate, encode_chain
 from edge.video.format import PictureFormat, encoder_caps
 from edge.video.gst import link, load, make, poll_error, set_if_known, writing_error
 
@@ -33,7 +33,8 @@ _QUEUED_FRAMES, _QUEUED_BYTES = 3, 16 << 20
 @dataclass(frozen=True, slots=True)
 class SegmentSpec:
     """What a segment is made of. base_ns: source time that becomes 0 in the file; start_ns: of its first frame.
-    tags: GstTagList to write into the file, or None. comment: to write into it, or empty."""
+    tags: GstTagList to write into the file, or None. comment: to write into it, or empty.
+    look_ahead_frames: see `encode_chain`."""
 
     final: Path
     settings: RecordSettings
@@ -45,6 +46,7 @@ class SegmentSpec:
     audio: AudioPlan | None = None
     tags: Any = None
     comment: str = ""
+    look_ahead_frames: int = LOOK_AHEAD_FRAMES
 
 
 class Segment:
@@ -79,7 +81,8 @@ class Segment:
         self._source = make("appsrc", caps=encoder_caps(spec.format, rate), format=gst.Format.TIME,
                             is_live=False, block=False, max_bytes=0, emit_signals=False)
         settings = spec.settings
-        chain = encode_chain(spec.encoder, settings.quality, rate, frame_bytes * 2 // 3, settings.bitrate_kbps)
+        chain = encode_chain(spec.encoder, settings.quality, rate, frame_bytes * 2 // 3, settings.bitrate_kbps,
+                             spec.look_ahead_frames)
         self._encoder = chain.encoder
         self._mux = make("mp4mux", fragment_duration=max(1, round(spec.settings.fragment_s * 1000)),
                          trak_timescale=_TIMESCALE, movie_timescale=_TIMESCALE)
