@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from build_engines.child import ChildDiedError, Tell, call_in_child
 from build_engines.options import DEFAULT_LEVEL
+from build_engines.tensorrt_cache import TimingCache
 from edge.errors import BuildError
 from edge.nvidia.tensorrt_api import ShapeRange, TensorRt, load_tensorrt
 
@@ -25,7 +24,6 @@ WORKSPACE_LIMIT_BYTES = 4 << 30
 WORKSPACE_SHARE = 0.35          # of MemAvailable: on a Jetson the GPU's memory is the system's
 SMALLEST_WORKSPACE_BYTES = 64 << 20
 TELL_EVERY_S = 0.2
-CACHE_REFUSED = "timing cache will not be used"
 OUT_OF_TIME = "give a longer --max-time, or a lower --level"
 # As TensorRT 8.6 and 10 and the kernel driver of Jetson word it.
 MEMORY_TEXT = re.compile(r"out of memory|outofmemory|insufficient.{0,20}memory|nvmapmemalloc|bad_alloc", re.IGNORECASE)
@@ -171,7 +169,8 @@ def build_here(request: BuildRequest, tell: Tell) -> BuildResult:
     """Build in this process. Raises BuildError with what TensorRT said, UnavailableError when it is not there."""
     started_s = time.monotonic()
     library = load_tensorrt(request.library)
-    library.log.on_line = lambda severity, text: None if severity == "info" else tell(Said(severity, text))
+    cache = TimingCache(None if library.is_rtx else request.timing_cache)       # RTX has none that works
+    library.log.on_line = lambda severity, text: _hear(Said(severity, text), tell, cache)
     builder = library.builder()
     network = library.network(builder)
     parser = library.parser(network)
@@ -181,7 +180,7 @@ def build_here(request: BuildRequest, tell: Tell) -> BuildResult:
     _configure(library, config, request)
     _add_profiles(library, builder, network, config, request)
     library.set_progress(config, _paced(tell))
-    cache = not library.is_rtx and _open_timing_cache(config, request.timing_cache)      # RTX has none that works
+    cache.open(config)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         why = library.log.last_errors() or "no reason given"
@@ -190,11 +189,14 @@ def build_here(request: BuildRequest, tell: Tell) -> BuildResult:
     request.plan.parent.mkdir(parents=True, exist_ok=True)
     with request.plan.open("wb") as file:
         file.write(plan)
-    if cache and request.timing_cache is not None:
-        refused = CACHE_REFUSED in library.log.last_errors()
-        keep_timing_cache(request.timing_cache, None if refused else config.get_timing_cache())
+    cache.keep(config)
     size_bytes = request.plan.stat().st_size
     return BuildResult(request, time.monotonic() - started_s, size_bytes, library.log.tail())
+
+
+def _hear(line: Said, tell: Tell, cache: TimingCache) -> None:
+    if line.severity != "info" and not cache.was_refused_by(line.text):
+        tell(line)
 
 
 def _configure(library: TensorRt, config: ConfigT, request: BuildRequest) -> None:
@@ -226,43 +228,6 @@ def _add_profiles(
             ranges[name] = ((low, *sides), (best, *sides), (best, *sides))
         library.add_profile(builder, config, ranges)
         least = batch + 1
-
-
-def _open_timing_cache(config: ConfigT, path: Path | None) -> bool:
-    """Let the build use the times of earlier ones; a cache of another TensorRT or GPU is begun anew."""
-    if path is None:
-        return False
-    content = b""
-    with contextlib.suppress(OSError):
-        content = path.read_bytes()
-    for attempt in dict.fromkeys((content, b"")):
-        cache = config.create_timing_cache(attempt)
-        if cache is not None and config.set_timing_cache(cache, ignore_mismatch=False):
-            return True
-    return False
-
-
-def keep_timing_cache(path: Path, cache: Any) -> None:
-    """Write an ITimingCache for the next build; None when the one from `path` was refused.
-
-    TensorRT 8.6 writes caches that it then cannot read ("Myelin error from unknown graph"), and says so at length in
-    each build. An empty file remembers that, and stays empty; the next version of TensorRT has a file of its own.
-    """
-    if cache is None:
-        path.write_bytes(b"")
-        return
-    if path.exists() and path.stat().st_size == 0:
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(memoryview(cache.serialize()))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        _remove(Path(name))
-        raise
 
 
 def _parser_errors(library: TensorRt, parser: ParserT, graph: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,6 +17,10 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+
+from edge.device import this_device
+from edge.engines.store import find_engines, load_engine
+from edge.models.choose import choose
 
 ROOT = Path(__file__).parents[2]
 BACKEND = ("--backend", "onnxruntime")
@@ -250,6 +255,33 @@ def test_interrupted(started: subprocess.Popen[str], number: int, tmp_path: Path
     assert "Traceback" not in messages
     left = [path.name for path in (tmp_path / "engines").iterdir()]
     assert left == [".build.lock"]
+
+
+def test_one_killed_at_any_moment_leaves_the_old_engine_working(
+    build: Run, default_model: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "engines"
+    options = ("--fp32", "--model", default_model, "--engine-dir", directory, *BACKEND, *FRAME)
+    started_s = time.monotonic()
+    assert build(*options).returncode == 0
+    whole_s = time.monotonic() - started_s
+    for share in (0.5, 0.8, 0.9, 1.0):      # the first half is mostly Python that starts
+        with subprocess.Popen(
+            command(*options), cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:   # fmt: skip
+            time.sleep(share * whole_s * random.uniform(0.9, 1.1))
+            process.kill()
+        assert working(directory, default_model)
+    assert build(*options).returncode == 0
+    left = sorted(path.name for path in directory.iterdir() if not path.name.startswith((".lock", ".build.lock")))
+    assert len(left) == 2, left     # the engine and its manifest
+
+
+def working(directory: Path, model: Path) -> bytes:
+    """The one engine, after all checks; old or new, they are the same. Raises where one fails."""
+    (stored,) = find_engines(directory, choose(str(model), None).description.name, "onnxruntime")
+    return load_engine(stored, this_device())
 
 
 def test_help_is_quick() -> None:

@@ -18,7 +18,6 @@ from build_engines.tensorrt_builder import (
     available_memory_bytes,
     build,
     default_workspace_bytes,
-    keep_timing_cache,
     ladder,
 )
 from edge.errors import BuildError, UnavailableError
@@ -164,17 +163,3 @@ def test_the_ladder_never_asks_for_more(dying: BuildRequest) -> None:
 
 def test_the_default_workspace_leaves_memory_for_others() -> None:
     assert 64 * MIB <= default_workspace_bytes() <= min(4096 * MIB, max(64 * MIB, available_memory_bytes() // 2))
-
-
-def test_a_timing_cache_that_was_refused_is_not_written_again(tmp_path: Path) -> None:
-    class Cache:
-        def serialize(self) -> bytes:
-            return b"times"
-
-    file = tmp_path / "timing.cache"
-    keep_timing_cache(file, Cache())
-    assert file.read_bytes() == b"times"
-    keep_timing_cache(file, None)
-    keep_timing_cache(file, Cache())
-    assert file.read_bytes() == b""
-    assert list(tmp_path.iterdir()) == [file]

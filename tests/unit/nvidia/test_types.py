@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 STUBS = Path(sys.prefix) / "stubs"      # see tests/harness/setup.sh
-CHECKED = ("edge/nvidia", "edge/inference", "build_engines/tensorrt_builder.py")
+CHECKED = ("edge/nvidia", "edge/inference", "build_engines/tensorrt_builder.py", "build_engines/tensorrt_cache.py")
 
 
 def mended(text: str) -> str:
