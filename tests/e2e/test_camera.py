@@ -276,8 +276,8 @@ def test_a_file_is_played_over_and_over(
         process.stop()
     assert report.fps_in == pytest.approx(25, abs=3)
     (segment,) = segments(root)
-    times = [frame.time_s for frame in frames(segment)] if hasattr(next(iter(frames(segment))), "time_s") else []
-    assert times == sorted(times)
+    times = [time_s for time_s, _ in frames(segment)]
+    assert len(times) > 300 and times == sorted(set(times))
 
 
 def test_a_described_source(default_model: Path, root: Path, inference: InferenceServer) -> None:
