@@ -12,12 +12,13 @@ from pathlib import Path
 
 from edge import __version__
 from edge.cameras import ServiceSettings
+from edge.cli.ending import exit_code_of
 from edge.cli.options import Parser
-from edge.cli.streams import complain, discard_output, ensure_standard_streams
+from edge.cli.streams import ensure_standard_streams
 from edge.doctor.checks import CHECKS, Check
 from edge.doctor.finding import Finding
 from edge.doctor.isolated import run
-from edge.errors import ConfigError, EdgeError, InterruptedJobError, StorageError
+from edge.errors import ConfigError
 from edge.text import one_line
 
 DEFAULT_CONFIG = Path("/etc/edge/edge.yaml")
@@ -54,22 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
-    try:
-        if arguments.as_service:
-            return _as_service(arguments)
-        return _show(findings(arguments), arguments.json)
-    except EdgeError as error:
-        complain(f"edge-doctor: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return InterruptedJobError.exit_code
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
-        discard_output()
-        return 1
-    except OSError as error:
-        discard_output()
-        complain(f"edge-doctor: {error.filename or 'output'}: {error.strerror}; check the disk and the rights")
-        return StorageError.exit_code
+
+    def work() -> int:
+        return _as_service(arguments) if arguments.as_service else _show(findings(arguments), arguments.json)
+
+    return exit_code_of("edge-doctor", work)
 
 
 def findings(arguments: argparse.Namespace) -> Iterator[Named]:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edge.cli.ending import exit_code_of
 from edge.cli.options import Parser
-from edge.cli.streams import complain, discard_output, ensure_standard_streams
-from edge.errors import EdgeError, InterruptedJobError, StorageError, UsageError
+from edge.cli.streams import ensure_standard_streams
+from edge.errors import UsageError
 from edge.text import one_line
 
 if TYPE_CHECKING:
@@ -47,22 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
     commands = {"list": _list, "fetch": _fetch, "path": _path, "check": _check}
-    try:
+
+    def work() -> int:
         values, text = commands[arguments.command](arguments.name, arguments.models_dir)
         print(json.dumps(values, indent=2) if arguments.json else _shown(text), flush=True)
-    except EdgeError as error:
-        complain(f"edge-models: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return InterruptedJobError.exit_code
-    except BrokenPipeError:     # the reader of our output has gone, e.g. `| head`
-        discard_output()
-        return 1
-    except OSError as error:
-        discard_output()
-        complain(f"edge-models: {error.filename or 'output'}: {error.strerror}; check the disk and the rights")
-        return StorageError.exit_code
-    return 0
+        return 0
+
+    return exit_code_of("edge-models", work)
 
 
 def _shown(text: str) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
 
+from edge.cli.ending import exit_code_of
 from edge.cli.options import build_parser, job_template
 from edge.cli.progress import Display, make_display
-from edge.cli.streams import complain, discard_output, ensure_standard_streams, say
-from edge.errors import DetectorError, EdgeError, InputError, InterruptedJobError, StorageError
+from edge.cli.streams import ensure_standard_streams, say
+from edge.errors import DetectorError, InputError, InterruptedJobError
 from edge.inputs import Plan, plan_jobs, recover_leftovers
 from edge.jobs import WorkerProcess
 from edge.messages import Failed
@@ -23,21 +24,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
-    try:
+
+    def work() -> int:
         plan = plan_jobs(arguments.inputs, arguments.output, job_template(arguments))
         return run_plan(plan, make_display(arguments.json, arguments.quiet), arguments.verbose)
-    except EdgeError as error:
-        complain(f"edge-run: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return InterruptedJobError.exit_code
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
-        discard_output()
-        return 1
-    except OSError as error:  # a name that is too long, a folder that may not be read, a full disk behind stdout
-        discard_output()
-        complain(f"edge-run: {error.filename or 'output'}: {error.strerror}; check the name, the disk and the rights")
-        return InputError.exit_code if error.filename else StorageError.exit_code
+
+    # a name that is too long, a folder that may not be read
+    return exit_code_of("edge-run", work, named_file=InputError)
 
 
 def run_plan(plan: Plan, display: Display, verbose: bool) -> int:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from edge import __version__
 from edge.cameras import RecordingSettings, ServiceSettings
+from edge.cli.ending import exit_code_of
 from edge.cli.options import Parser
-from edge.cli.streams import complain, discard_output, ensure_standard_streams
-from edge.errors import EdgeError, InterruptedJobError, RetryLater, StorageError, UnavailableError
+from edge.cli.streams import complain, ensure_standard_streams
+from edge.errors import RetryLater, UnavailableError
 from edge.reports import ServiceStatus, to_plain
 from edge.status.reading import age_s, read_status, refuse_stale
 
@@ -43,26 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     ensure_standard_streams()
     arguments = build_parser().parse_args(argv)
-    try:
-        if arguments.verify is not None:
-            from edge.status.verification import verify_roots
+    return exit_code_of("edge-status", lambda: run(arguments))
 
-            roots = [arguments.verify] if arguments.verify.parts else recording_roots(arguments.runtime_dir)
-            return verify_roots(roots, arguments.json)
-        show = show_json if arguments.json else show_table
-        return watch(arguments.runtime_dir, show) if arguments.watch else show_once(arguments.runtime_dir, show)
-    except EdgeError as error:
-        complain(f"edge-status: {error}")
-        return error.exit_code
-    except KeyboardInterrupt:
-        return InterruptedJobError.exit_code
-    except BrokenPipeError:     # the reader of our output has gone, e.g. `| head`
-        discard_output()
-        return 1
-    except OSError as error:
-        discard_output()
-        complain(f"edge-status: {error.filename or 'output'}: {error.strerror}; check the disk and the rights")
-        return StorageError.exit_code
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the status or verify recordings. Raises EdgeError, OSError."""
+    if arguments.verify is not None:
+        from edge.status.verification import verify_roots
+
+        roots = [arguments.verify] if arguments.verify.parts else recording_roots(arguments.runtime_dir)
+        return verify_roots(roots, arguments.json)
+    show = show_json if arguments.json else show_table
+    return watch(arguments.runtime_dir, show) if arguments.watch else show_once(arguments.runtime_dir, show)
 
 
 def show_once(runtime_dir: Path, show: Callable[[ServiceStatus, bool], None]) -> int:
