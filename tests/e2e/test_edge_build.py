@@ -64,15 +64,28 @@ def pictures(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def engines(pictures: Path, default_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A real build with INT8 forced, once: its report, its messages, its directory."""
-    home = tmp_path_factory.mktemp("home")
-    options = ("--force-int8", "--model", default_model, "--calibration", pictures, "--json", *BACKEND, *FRAME)
+    """A real build with INT8 forced: its report, its messages, its directory. It takes a minute or more, so processes
+    that share the tests share it, too."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "engines-of-edge-build"
+    home.mkdir(exist_ok=True)
+    with (home / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "report.json").exists():
+            _build_once(home, pictures, default_model)
+    report = json.loads((home / "report.json").read_text())
+    return {"report": report, "messages": (home / "messages").read_text(), "directory": home / "engines"}
+
+
+def _build_once(home: Path, pictures: Path, model: Path) -> None:
+    options = ("--force-int8", "--model", model, "--calibration", pictures, "--json", *BACKEND, *FRAME)
     done = subprocess.run(
         command(*options, "--engine-dir", home / "engines"), cwd=home, env=environment(home), capture_output=True,
         text=True, check=False,
     )   # fmt: skip
     assert done.returncode == 0, done.stderr
-    return {"report": json.loads(done.stdout), "messages": done.stderr, "home": home, "directory": home / "engines"}
+    (home / "messages").write_text(done.stderr)
+    (home / "report.json").write_text(done.stdout)
 
 
 def test_the_report_says_what_was_tried_and_kept(engines: dict[str, Any]) -> None:
