@@ -37,6 +37,7 @@ READ_TIMEOUT_S = 0.2
 # Live, while results are awaited: how late one is noticed that comes between two frames.
 LOOK_INTERVAL_S = 0.02
 # Reasons hold error texts; a stream that runs for years must not collect them without end.
+UNSURE = "look-ahead failed"
 MAX_REASONS = 20
 
 
@@ -256,6 +257,15 @@ class Pipeline:
         ):
             self._write(self._delayed.popleft())
 
+    def _is_unsure(self) -> bool:
+        """Whether the oldest frame has to be hidden although it was analysed.
+
+        A face that a detector misses in one frame it finds in one of the next, and the mask then starts before that.
+        Where most of the frames in the delay line were not analysed, or are damaged, nobody can tell.
+        """
+        unknown = sum(each.frame.damaged or each.frame.index in self._failed for each in self._delayed)
+        return 2 * unknown > len(self._delayed)
+
     def _outcome(self, analysis: _Analysis) -> Detections:
         """What the detector found, checked. Raises DetectorError for anything else, whatever went wrong in there."""
         try:
@@ -300,6 +310,8 @@ class Pipeline:
             regions = self._planner.plan(frame.index)
             why = self._failed.pop(frame.index, None)
             self.summary.detector_failures += why is not None
+            if why is None and self._is_unsure():
+                why = UNSURE
             if live is not None and live.on_doubt == "drop" and (why is not None or frame.damaged):
                 frame.release()
                 live.drop(why or DAMAGED)

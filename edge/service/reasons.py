@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 OTHER = "other"
 # The first of these that occurs in a reason is its label.
-_WORDS = ("damaged", "masking", "disk", "overload", "behind", "inference", "detector", "late")
+_WORDS = ("damaged", "look-ahead", "masking", "disk", "overload", "behind", "inference", "detector", "late")
 LABELS = (*_WORDS, OTHER)
 
 

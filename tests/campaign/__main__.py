@@ -48,6 +48,7 @@ def run(arguments: argparse.Namespace, folder: Path, console: Console) -> tuple[
                     break
                 progress.update(task, description=episode.kind, faults=tally.faults,
                                 completed=arguments.minutes * 60 - left_s)
+                world.last_fault = f"{episode.kind} ({episode.seconds:.1f} s, rate {episode.rate})"
                 faults = inject(world, episode)
                 tally.add(episode.kind, faults, recover(world))
                 time.sleep(episode.pause_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,6 +104,9 @@ class Judge:
         except Exception as error:
             if path.exists():
                 self.verdict.unplayable.append(f"{path.name}: {error}")
+        if faces:       # before retention deletes it
+            shutil.copy(path, self._world.folder)
+            faces.append(f"see {self._world.folder / path.name}; {self._world.last_fault}")
         self.verdict.files += 1
         self.verdict.frames += frames
         self.verdict.faces += faces

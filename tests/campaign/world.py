@@ -49,8 +49,8 @@ class Child:
 class World:
     """Starts everything in `folder` and takes it down again.
 
-    clip: played by all cameras. model: of the detector. log: what the daemon says goes there.
-    stops: seconds that each SIGTERM took; abnormal: exit codes after SIGTERM other than 0.
+    clip: played by all cameras. model: of the detector. log: what the daemon says goes there. last_fault: what was
+    injected last. stops: seconds that each SIGTERM took; abnormal: exit codes after SIGTERM other than 0.
     """
 
     def __init__(self, folder: Path, clip: Path, model: str, cameras: int, seed: int, segment_s: float = 5.0) -> None:
@@ -60,6 +60,7 @@ class World:
         self.faults_file, self.clock_file = folder / "faults.json", folder / "clock.json"
         self.servers = [RtspServer({"clip": clip}) for _ in range(cameras)]
         self.proxies: list[SwitchedProxy] = []
+        self.last_fault = ""
         self.stops: list[float] = []
         self.abnormal: list[int] = []
         self._stack = ExitStack()

@@ -15,8 +15,8 @@ from edge.detect.detector import Detector
 from edge.errors import ConfigError, DeviceLostError, EdgeError
 from edge.inference.local_network import open_detector
 from edge.messages import Summary
-from edge.pipeline import Pipeline
-from edge.settings import DetectSettings, RunSettings
+from edge.pipeline import UNSURE, Pipeline
+from edge.settings import DetectSettings, RunSettings, TrackSettings
 from edge.types import Detections, Picture
 from edge.video.recorder import Recorder
 from edge.video.source import open_source
@@ -124,7 +124,19 @@ def check(sample: Path, tmp_path: Path, detector: Detector, fault: Fault, at: Se
     seen = sights(sample, output, face_box)
     assert len(seen) > 60 and not any(sight.visible for sight in seen)
     expected = len(set(at) & set(range(125)))
+    unsure = summary.whole_frames.pop(UNSURE, 0)            # before a run of failures
     assert sum(summary.whole_frames.values()) == expected
+    assert unsure <= 7
+
+
+def test_failures_while_a_face_comes_into_view(sample: Path, tmp_path: Path, detector: Detector) -> None:
+    """A face that is missed in its first frame, found only after a run of failures, and later than the look-ahead."""
+    settings = RunSettings(detect=DetectSettings(scales=(320,)), track=TrackSettings(look_ahead_s=0.2))
+    output = tmp_path / "out.mp4"
+    at = [frame for start in range(0, 300, 8) for frame in range(start, start + 4)]
+    summary = run(sample, output, FaultyDetector(detector, raise_error, at), settings)
+    assert visible(sample, output, face_box) == []
+    assert 0 < summary.whole_frames[UNSURE] < 150
 
 
 def test_a_detector_that_hangs_is_taken_for_dead(sample: Path, tmp_path: Path, detector: Detector) -> None:
@@ -133,7 +145,7 @@ def test_a_detector_that_hangs_is_taken_for_dead(sample: Path, tmp_path: Path, d
     summary = run(sample, tmp_path / "out.mp4", hanging, settings)
     # Frames that a stuck thread still looks at are dropped: one, or two when the other thread was at work.
     assert 298 <= summary.frames <= 299
-    assert 100 <= sum(summary.whole_frames.values()) <= 150
+    assert sum(summary.whole_frames.values()) >= 100        # more where other runs take longer than half a second, too
     assert visible(sample, tmp_path / "out.mp4", face_box) == []
     time.sleep(2.0)     # its thread ends by itself
 
