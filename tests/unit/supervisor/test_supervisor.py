@@ -42,7 +42,7 @@ def test_starts_and_stops_in_order(tmp_path: Path) -> None:
         assert [camera.camera for camera in status.cameras] == ["a", "b"]
         assert [each.name for each in status.processes] == ["inference", "keeper", "a", "b"]
         assert status.inference is not None and status.keeper is not None and status.problems == []
-        assert (tmp_path / "run" / "health").read_text().startswith("ok 20")
+        service.wait(lambda _: (tmp_path / "run" / "health").read_text().startswith("ok 20"))
         # Nobody but the supervisor may speak to systemd, and nobody may dump core.
         assert "b: variables [] core (0, 0)" in service.log
         assert service.systemd.wait_for("STATUS=2 of 2 cameras record", 5)
