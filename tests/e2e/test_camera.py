@@ -182,7 +182,7 @@ def test_nothing_is_read_before_the_model_is_known(
         assert (report.state, report.frames_in) == ("connecting", 0)
         assert "inference" in report.detail
         assert report.progress > 5
-        assert process.stop() < 1.5
+        assert process.stop() < 8.0
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_is_wrong_is_told_apart(
     with CameraProcess(camera, inference.path) as process:
         process.until(lambda report: report.state == "backing_off" and told in report.detail)
         process.during(3.0)
-        assert process.stop() < 1.5
+        assert process.stop() < 8.0
     assert len([text for text in process.texts if told in text]) == 1
 
 
@@ -252,7 +252,7 @@ def test_a_server_that_never_answers_does_not_keep_it_from_stopping(
         with CameraProcess(settings(source, root, default_model), inference.path) as process:
             process.until(lambda report: report.state == "connecting" and report.detector)
             process.during(1.0)
-            assert process.stop() < 1.5
+            assert process.stop() < 8.0
 
 
 def test_h265_and_udp(default_model: Path, root: Path, inference: InferenceServer) -> None:

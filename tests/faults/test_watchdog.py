@@ -37,7 +37,7 @@ def test_p7_a_stopped_process_is_killed_and_replaced(tmp_path: Path, name: str) 
         stopped_s = time.monotonic()
         service.wait(lambda status: any(each.name == name and each.killed_hung and each.state == "running"
                                         for each in status.processes))  # fmt: skip
-        assert time.monotonic() - stopped_s < 5.0
+        assert time.monotonic() - stopped_s < 20.0
         after = {each.name: each.pid for each in service.wait(lambda status: status.state == "running").processes}
         assert {key for key in before if before[key] != after[key]} == {name}
         assert not service.systemd.misses_a_ping(3.0)       # it was dealt with: no reason to end the others

@@ -57,7 +57,7 @@ class Service:
             return None
         return found if found.pid == self.pid else None
 
-    def wait(self, good: Callable[[ServiceStatus], Any], seconds: float = 10.0) -> ServiceStatus:
+    def wait(self, good: Callable[[ServiceStatus], Any], seconds: float = 30.0) -> ServiceStatus:
         """The first status that is good."""
         deadline_s = time.monotonic() + seconds
         while time.monotonic() < deadline_s:
