@@ -77,7 +77,8 @@ class RootKeeper:
             try:
                 self.look()
             except (OSError, StorageError) as error:
-                self._set_state("missing" if isinstance(error, RootLostError) else "failed", str(error).removeprefix(f"{self._path}: "))
+                state = "missing" if isinstance(error, RootLostError) else "failed"
+                self._set_state(state, str(error).removeprefix(f"{self._path}: "))
             except Exception as error:      # a defect here must not end retention
                 _log.exception("looking after %s failed", self._path)
                 self._set_state("failed", f"{type(error).__name__}: {error}")
