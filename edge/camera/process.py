@@ -7,6 +7,8 @@ of day and at the recorder five times a second, and reports once a second.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import time
 from datetime import datetime
@@ -57,6 +59,14 @@ def run_camera(channel: ChildEnd) -> int:
         channel.report(Fatal(str(error), error.exit_code))
         return error.exit_code
     return 0
+
+
+def _give_memory_back() -> None:
+    """After a connection: GStreamer's objects and our callbacks hold each other until then, and each connection has
+    new threads, for which glibc keeps heaps that it would hardly ever return (mallopt(3), M_ARENA_MAX)."""
+    gc.collect()
+    with contextlib.suppress(AttributeError):       # another libc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class _Camera:
@@ -199,7 +209,7 @@ class _Camera:
         self._say_once("source", "warning", why)
         self._recorder.gap(SOURCE_LOST)
         self._enter("backing_off", why)
-        gc.collect()        # GStreamer's objects and our callbacks hold each other until then
+        _give_memory_back()
         end_s = time.monotonic() + self._backoff.after(recorded_s)
         while (left_s := end_s - time.monotonic()) > 0 and self._is_on():
             self._look(min(LOOK_S, left_s))
