@@ -75,7 +75,7 @@ class Judge:
         root, verdict = self._world.disk.root, self.verdict
         verdict.slow_stops = [each for each in self._world.stops if each > STOP_LIMIT_S]
         verdict.abnormal = self._world.abnormal
-        verdict.left = [path.name for path in root.rglob("*.part")]
+        verdict.left = [path.name for path in root.rglob("*.mp4.part")]
         verdict.findings = [f"{found.path}: {found.text}" for found in verify(root) if found.kind != "broken"]
         return verdict
 

@@ -49,8 +49,8 @@ class Site:
         return sorted((self.folder / "recordings" / camera).rglob("*.mp4"))
 
     def leftovers(self) -> list[Path]:
-        """What is neither a finished segment nor its sidecar."""
-        return list((self.folder / "recordings").rglob("*.part"))
+        """Unfinished segments. A kill may leave the draft of a sidecar, which the keeper deletes when it is old."""
+        return list((self.folder / "recordings").rglob("*.mp4.part"))
 
     def frames(self, camera: str) -> list[bool]:
         """Of all finished segments: whether a face can be recognised."""
