@@ -135,7 +135,7 @@ class Pipeline:
         self._analysing: deque[_Analysis] = deque()
         self._delayed: deque[_Delayed] = deque()
         self._failed: dict[int, str] = {}        # frame index -> why it has to be masked whole
-        self._stalled = False
+        self._stalled = self._cut_short = False
         self._abandoned: list[Frame] = []        # kept until the process ends, see `_observe`
         self._epoch: int | None = None
         self.summary = Summary()
@@ -257,14 +257,20 @@ class Pipeline:
         ):
             self._write(self._delayed.popleft())
 
-    def _is_unsure(self) -> bool:
+    def _is_unsure(self, frame: Frame) -> bool:
         """Whether the oldest frame has to be hidden although it was analysed.
 
         A face that a detector misses in one frame it finds in one of the next, and the mask then starts before that.
-        Where most of the frames in the delay line were not analysed, or are damaged, nobody can tell.
+        Nobody can tell where most of the frames in the delay line were not analysed, or are damaged; nor where a
+        camera is lost: of a file that ends all is seen, a camera may be lost just when somebody comes into view.
         """
         unknown = sum(each.frame.damaged or each.frame.index in self._failed for each in self._delayed)
-        return 2 * unknown > len(self._delayed)
+        if 2 * unknown > len(self._delayed):
+            return True
+        if not self._cut_short:
+            return False
+        newest = self._delayed[-1].frame if self._delayed else frame
+        return (newest.pts_ns - frame.pts_ns) / 1e9 < self._settings.track.look_ahead_s / 2
 
     def _outcome(self, analysis: _Analysis) -> Detections:
         """What the detector found, checked. Raises DetectorError for anything else, whatever went wrong in there."""
@@ -310,7 +316,7 @@ class Pipeline:
             regions = self._planner.plan(frame.index)
             why = self._failed.pop(frame.index, None)
             self.summary.detector_failures += why is not None
-            if why is None and self._is_unsure():
+            if why is None and self._is_unsure(frame):
                 why = UNSURE
             if live is not None and live.on_doubt == "drop" and (why is not None or frame.damaged):
                 frame.release()
@@ -336,8 +342,10 @@ class Pipeline:
         """Finish everything that is under way: the source ended, or its picture format changed."""
         while self._analysing:
             self._observe(self._analysing.popleft())
+        self._cut_short = self._live is not None
         while self._delayed:
             self._write(self._delayed.popleft())
+        self._cut_short = False
         if self._epoch is not None:
             self.summary.tracks += self._planner.tracks_seen
             self._epoch = None
