@@ -39,9 +39,9 @@ Maps = dict[str, Float32]
 HANG_S = 3600.0
 
 
-def _raise(error: Exception) -> Callable[[Maps, float], object]:
+def _raise(make: Callable[[], Exception]) -> Callable[[Maps, float], object]:
     def fail(maps: Maps, seconds: float) -> object:
-        raise error
+        raise make()        # a new one each time: one that is raised again keeps all that it passed through
 
     return fail
 
@@ -74,9 +74,9 @@ def _crash(maps: Maps, seconds: float) -> object:
 
 # What happens to the maps of a run. seconds: of the fault, default 1.
 FAULTS: Mapping[str, Callable[[Maps, float], object]] = {
-    "raise": _raise(DetectorError("injected")),
-    "surprise": _raise(ZeroDivisionError("injected")),
-    "memory": _raise(MemoryError("injected")),
+    "raise": _raise(lambda: DetectorError("injected")),
+    "surprise": _raise(lambda: ZeroDivisionError("injected")),
+    "memory": _raise(lambda: MemoryError("injected")),
     "nan": lambda maps, seconds: _with(maps, np.nan),
     "infinite": lambda maps, seconds: _with(maps, np.inf),
     "wrong_shape": lambda maps, seconds: {name: found[:, :, 1:] for name, found in maps.items()},
@@ -85,7 +85,7 @@ FAULTS: Mapping[str, Callable[[Maps, float], object]] = {
     "slow": _sleep,
     "hang": lambda maps, seconds: _sleep(maps, HANG_S),
     "hang_all": lambda maps, seconds: _hold_interpreter(maps, HANG_S),
-    "device_lost": _raise(DeviceLostError("injected loss of the GPU", "start again")),
+    "device_lost": _raise(lambda: DeviceLostError("injected loss of the GPU", "start again")),
     "crash": _crash,
     "exit": lambda maps, seconds: os._exit(1),
 }
